@@ -1,0 +1,1 @@
+//! What needs several crates: differential, end to end, kill -9.
