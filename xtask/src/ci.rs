@@ -71,7 +71,10 @@ fn run_and_print(step: &Step) -> String {
             println!("{}", output.trim_end());
             ("FAIL", "see above".to_owned())
         }
-        Err(error) => ("FAIL", error.to_string()),
+        Err(error) => {
+            println!("{error}");
+            ("FAIL", "could not run; see above".to_owned())
+        }
     };
     let line = format!("{verdict} {:<8} {:>6.1} s  {note}", step.name, started.elapsed().as_secs_f64());
     println!("{}", line.trim_end());
@@ -122,7 +125,7 @@ fn deny() -> Fallible<Outcome> {
 }
 
 fn clippy() -> Fallible<Outcome> {
-    simple(shell::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?)
+    simple(shell::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--keep-going", "--", "-D", "warnings"])?)
 }
 
 fn alone() -> Fallible<Outcome> {
@@ -141,7 +144,7 @@ fn alone() -> Fallible<Outcome> {
 fn docs() -> Fallible<Outcome> {
     let mut failed = String::new();
     for private in [None, Some("--document-private-items")] {
-        let mut command = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked"])?;
+        let mut command = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--keep-going"])?;
         command.args(private).env("RUSTDOCFLAGS", "-D warnings");
         let done = shell::capture(command, |_| false)?;
         if !done.ok {

@@ -32,7 +32,7 @@ pub fn capture(mut command: Command, shown: fn(&str) -> bool) -> Fallible<Captur
     while reader.read_until(b'\n', &mut line)? > 0 {
         let text = String::from_utf8_lossy(&line);
         if shown(&text) {
-            println!("  {}", text.trim_end());
+            println!("{}", text.trim_end());
         }
         output.push_str(&text);
         line.clear();
