@@ -78,6 +78,12 @@ pub trait AuthorityClock: Send + Sync {
     fn now(&self) -> TimestampMs;
 }
 
+/// A process's own suspend-aware monotonic time (`CLOCK_BOOTTIME`). It bounds sleeps and protects deadlines; it never says what is due.
+pub trait MonotonicClock: Send + Sync {
+    /// Milliseconds since some fixed instant.
+    fn now_ms(&self) -> u64;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,301 @@
+//! What publishing a set of definitions changes: compared here, persisted by the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Head, task::TaskSpec, trigger::TriggerSpec};
+use crate::{
+    Invalid,
+    ids::{TaskId, TriggerId},
+};
+
+/// The current revisions of a project, archived ones included.
+#[derive(Clone, Debug, Default)]
+pub struct Heads {
+    /// By id.
+    pub tasks: BTreeMap<TaskId, Head<TaskSpec>>,
+    /// By id.
+    pub triggers: BTreeMap<TriggerId, Head<TriggerSpec>>,
+}
+
+/// Task or trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DefinitionKind {
+    /// A task.
+    Task,
+    /// A trigger.
+    Trigger,
+}
+
+impl DefinitionKind {
+    /// As it is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Trigger => "trigger",
+        }
+    }
+}
+
+/// Names a definition in its project.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DefinitionKey {
+    /// Task or trigger.
+    pub kind: DefinitionKind,
+    /// Its id.
+    pub id: String,
+}
+
+/// What becomes of a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Revision 1, or the first after an archive.
+    Created,
+    /// A new revision; the fields that differ, as a jobs file names them: (field, before, after). Values of `env` are not shown.
+    Updated(Vec<(String, String, String)>),
+    /// The same content: nothing is written.
+    Unchanged,
+    /// A tombstone.
+    Archived,
+}
+
+impl Change {
+    /// As it is shown.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated(_) => "updated",
+            Self::Unchanged => "unchanged",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// One line of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedChange {
+    /// Which definition.
+    pub key: DefinitionKey,
+    /// What becomes of it.
+    pub change: Change,
+    /// The revision that is current afterwards.
+    pub revision: u32,
+}
+
+/// Tasks first, each list in order of its ids. Stores write the revisions in this order.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// New revisions and tombstones of tasks; unchanged ones are left out.
+    pub tasks: Vec<Head<TaskSpec>>,
+    /// New revisions and tombstones of triggers; unchanged ones are left out.
+    pub triggers: Vec<Head<TriggerSpec>>,
+    /// Everything, unchanged ones included.
+    pub changes: Vec<PlannedChange>,
+}
+
+/// Compares `tasks` and `triggers` with the current heads. With `archive_absent`, what is not named is archived. Archiving a task
+/// archives its triggers. Every spec is checked, ids must be unique, and every live trigger must name a live task.
+pub fn plan(
+    project_id: &crate::ids::ProjectId,
+    heads: &Heads,
+    tasks: &[TaskSpec],
+    triggers: &[TriggerSpec],
+    archive_absent: bool,
+    at: crate::TimestampMs,
+) -> Result<Plan, Invalid> {
+    let mut out = Plan::default();
+    let mut live_tasks: BTreeSet<&TaskId> =
+        if archive_absent { BTreeSet::new() } else { heads.tasks.iter().filter(|(_, h)| !h.archived).map(|(id, _)| id).collect() };
+    let mut wanted = BTreeMap::new();
+    for task in tasks {
+        task.check().map_err(|e| within("task", task.id.as_str(), e))?;
+        live_tasks.insert(&task.id);
+        if wanted.insert(&task.id, task).is_some() {
+            return Err(Invalid::new(format!("task `{}`", task.id), "is defined twice"));
+        }
+    }
+    let mut wanted_triggers = BTreeMap::new();
+    for trigger in triggers {
+        trigger.check().map_err(|e| within("trigger", trigger.id.as_str(), e))?;
+        if !live_tasks.contains(&trigger.task_id) {
+            return Err(Invalid::new(format!("trigger `{}`: task", trigger.id), format!("there is no task `{}`", trigger.task_id)));
+        }
+        if wanted_triggers.insert(&trigger.id, trigger).is_some() {
+            return Err(Invalid::new(format!("trigger `{}`", trigger.id), "is defined twice in the project")
+                .hint("give one of them an `id`; the default is the id of its task"));
+        }
+    }
+    let make = Maker { project_id, at };
+    let ids: BTreeSet<&TaskId> = wanted.keys().copied().chain(heads.tasks.keys()).collect();
+    for id in ids {
+        let gone = archive_absent;
+        make.one(DefinitionKind::Task, id.as_str(), heads.tasks.get(id), wanted.get(id).copied(), gone, &mut out.tasks, &mut out.changes);
+    }
+    let ids: BTreeSet<&TriggerId> = wanted_triggers.keys().copied().chain(heads.triggers.keys()).collect();
+    for id in ids {
+        let head = heads.triggers.get(id);
+        let gone = archive_absent || head.is_some_and(|h| !live_tasks.contains(&h.spec.task_id));
+        let wanted = wanted_triggers.get(id).copied();
+        make.one(DefinitionKind::Trigger, id.as_str(), head, wanted, gone, &mut out.triggers, &mut out.changes);
+    }
+    Ok(out)
+}
+
+fn within(kind: &str, id: &str, mut refused: Invalid) -> Invalid {
+    refused.field = format!("{kind} `{id}`: {}", refused.field);
+    refused
+}
+
+/// What tasks and triggers have in common here.
+trait Spec: Clone + PartialEq {
+    fn digest(&self) -> crate::digest::Digest;
+    fn canonical(&self) -> String;
+}
+
+impl Spec for TaskSpec {
+    fn digest(&self) -> crate::digest::Digest {
+        TaskSpec::digest(self)
+    }
+    fn canonical(&self) -> String {
+        TaskSpec::canonical(self)
+    }
+}
+
+impl Spec for TriggerSpec {
+    fn digest(&self) -> crate::digest::Digest {
+        TriggerSpec::digest(self)
+    }
+    fn canonical(&self) -> String {
+        TriggerSpec::canonical(self)
+    }
+}
+
+struct Maker<'a> {
+    project_id: &'a crate::ids::ProjectId,
+    at: crate::TimestampMs,
+}
+
+impl Maker<'_> {
+    #[expect(clippy::too_many_arguments, reason = "one private function with two callers; a struct would say the same twice")]
+    fn one<T: Spec>(
+        &self,
+        kind: DefinitionKind,
+        id: &str,
+        head: Option<&Head<T>>,
+        wanted: Option<&T>,
+        archive_if_absent: bool,
+        out: &mut Vec<Head<T>>,
+        changes: &mut Vec<PlannedChange>,
+    ) {
+        let next = head.map_or(1, |h| h.revision + 1);
+        let live = head.filter(|h| !h.archived);
+        let (change, spec) = match (live, wanted) {
+            (Some(head), Some(spec)) if head.digest == spec.digest() => (Change::Unchanged, None),
+            (Some(head), Some(spec)) => (Change::Updated(differences(&head.spec.canonical(), &spec.canonical())), Some(spec)),
+            (None, Some(spec)) => (Change::Created, Some(spec)),
+            (Some(head), None) if archive_if_absent => (Change::Archived, Some(&head.spec)),
+            (_, None) => return,
+        };
+        let revision = if spec.is_some() { next } else { next - 1 };
+        if let Some(spec) = spec {
+            out.push(Head {
+                project_id: self.project_id.clone(),
+                revision,
+                digest: spec.digest(),
+                spec: spec.clone(),
+                archived: change == Change::Archived,
+                created_at: self.at,
+            });
+        }
+        changes.push(PlannedChange { key: DefinitionKey { kind, id: id.to_owned() }, change, revision });
+    }
+}
+
+/// The top-level fields that differ between two canonical texts.
+fn differences(before: &str, after: &str) -> Vec<(String, String, String)> {
+    let read = |text: &str| -> serde_json::Map<String, serde_json::Value> { serde_json::from_str(text).unwrap_or_default() };
+    let (before, after) = (read(before), read(after));
+    let show = |field: &str, value: Option<&serde_json::Value>| match (field, value) {
+        (_, None | Some(serde_json::Value::Null)) => "none".to_owned(),
+        ("env", Some(serde_json::Value::Object(env))) => format!("{} values", env.len()),
+        (_, Some(value)) => value.to_string(),
+    };
+    let fields: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    fields
+        .into_iter()
+        .filter(|f| before.get(*f) != after.get(*f))
+        .map(|f| (f.clone(), show(f, before.get(f)), show(f, after.get(f))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        TimestampMs,
+        cron::{CronExpr, TimeZone},
+        ids::ProjectId,
+        ports::executor::Command,
+    };
+
+    fn task(id: &str) -> TaskSpec {
+        TaskSpec::new(TaskId::new(id).unwrap(), Command::Shell("true".into()))
+    }
+
+    fn trigger(id: &str, task: &str) -> TriggerSpec {
+        let (cron, zone) = (CronExpr::parse("0 3 * * *").unwrap(), TimeZone::parse("UTC").unwrap());
+        TriggerSpec::new(TriggerId::new(id).unwrap(), TaskId::new(task).unwrap(), &cron, &zone)
+    }
+
+    fn run(heads: &mut Heads, tasks: &[TaskSpec], triggers: &[TriggerSpec], archive_absent: bool) -> Result<Vec<String>, Invalid> {
+        let plan = plan(&ProjectId::new("p").unwrap(), heads, tasks, triggers, archive_absent, TimestampMs::EPOCH)?;
+        for head in plan.tasks {
+            heads.tasks.insert(head.spec.id.clone(), head);
+        }
+        for head in plan.triggers {
+            heads.triggers.insert(head.spec.id.clone(), head);
+        }
+        Ok(plan.changes.iter().map(|c| format!("{} {} {}", c.key.id, c.change.as_str(), c.revision)).collect())
+    }
+
+    #[test]
+    fn same_content_again_changes_nothing() {
+        let mut heads = Heads::default();
+        let (tasks, triggers) = (vec![task("a"), task("b")], vec![trigger("ta", "a")]);
+        assert_eq!(run(&mut heads, &tasks, &triggers, true).unwrap(), ["a created 1", "b created 1", "ta created 1"]);
+        assert_eq!(run(&mut heads, &tasks, &triggers, true).unwrap(), ["a unchanged 1", "b unchanged 1", "ta unchanged 1"]);
+    }
+
+    #[test]
+    fn absent_is_archived_and_numbers_never_restart() {
+        let mut heads = Heads::default();
+        run(&mut heads, &[task("a"), task("b")], &[trigger("ta", "a"), trigger("tb", "b")], true).unwrap();
+        assert_eq!(
+            run(&mut heads, &[task("b")], &[trigger("tb", "b")], true).unwrap(),
+            ["a archived 2", "b unchanged 1", "ta archived 2", "tb unchanged 1"]
+        );
+        assert_eq!(run(&mut heads, &[task("a")], &[], false).unwrap(), ["a created 3"]);
+        assert!(!run(&mut heads, &[task("a")], &[], false).unwrap().iter().any(|c| c.starts_with("ta")), "a tombstone stays one");
+    }
+
+    #[test]
+    fn a_live_trigger_needs_a_live_task() {
+        let mut heads = Heads::default();
+        assert!(run(&mut heads, &[], &[trigger("t", "a")], true).unwrap_err().reason.contains("no task `a`"));
+        run(&mut heads, &[task("a")], &[trigger("t", "a")], true).unwrap();
+        assert!(run(&mut heads, &[], &[trigger("t", "a")], false).is_ok());
+        assert!(run(&mut heads, &[], &[trigger("t", "a")], true).is_err());
+    }
+
+    #[test]
+    fn differences_name_fields_and_hide_env() {
+        let mut heads = Heads::default();
+        run(&mut heads, &[task("a")], &[], true).unwrap();
+        let mut changed = task("a");
+        changed.env.insert("TOKEN".into(), "s3cret".into());
+        changed.priority = 5;
+        let plan = plan(&ProjectId::new("p").unwrap(), &heads, &[changed], &[], true, TimestampMs::EPOCH).unwrap();
+        let Change::Updated(fields) = &plan.changes[0].change else { panic!("{:?}", plan.changes) };
+        assert_eq!(fields[0], ("env".into(), "0 values".into(), "1 values".into()));
+        assert_eq!(fields[1], ("priority".into(), "0".into(), "5".into()));
+    }
+}
