@@ -5,7 +5,7 @@ mod plan;
 mod task;
 mod trigger;
 
-pub use plan::{Change, DefinitionKey, DefinitionKind, Heads, Plan, PlannedChange, plan};
+pub use plan::{Change, DefinitionKey, DefinitionKind, Heads, Plan, PlannedChange, ScheduleChange, plan};
 pub use task::TaskSpec;
 pub use trigger::{Misfire, Overlap, TriggerSpec};
 

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Head, task::TaskSpec, trigger::TriggerSpec};
 use crate::{
-    Invalid,
-    ids::{TaskId, TriggerId},
+    Invalid, TimestampMs,
+    digest::Digest,
+    ids::{ProjectId, TaskId, TriggerId},
+    schedule::EditKind,
 };
 
 /// The current revisions of a project, archived ones included.
@@ -88,19 +90,34 @@ pub struct Plan {
     pub tasks: Vec<Head<TaskSpec>>,
     /// New revisions and tombstones of triggers; unchanged ones are left out.
     pub triggers: Vec<Head<TriggerSpec>>,
+    /// What follows for schedules, by trigger id: also for triggers whose own revision stays, when their task begins or ceases to rest.
+    pub schedules: Vec<ScheduleChange>,
     /// Everything, unchanged ones included.
     pub changes: Vec<PlannedChange>,
+}
+
+/// What a plan means for one schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleChange {
+    /// Whose.
+    pub trigger_id: TriggerId,
+    /// The edit of the row; a trigger that never had a row gets one that is activated now.
+    pub kind: EditKind,
+    /// The evaluator's source until now, if the trigger was live: what it owed is recorded. See `schedule::Edit::owing`.
+    pub owing: Option<TriggerSpec>,
+    /// Whether the scheduler looks at it afterwards, pauses aside: trigger and task are current and enabled.
+    pub live: bool,
 }
 
 /// Compares `tasks` and `triggers` with the current heads. With `archive_absent`, what is not named is archived. Archiving a task
 /// archives its triggers. Every spec is checked, ids must be unique, and every live trigger must name a live task.
 pub fn plan(
-    project_id: &crate::ids::ProjectId,
+    project_id: &ProjectId,
     heads: &Heads,
     tasks: &[TaskSpec],
     triggers: &[TriggerSpec],
     archive_absent: bool,
-    at: crate::TimestampMs,
+    at: TimestampMs,
 ) -> Result<Plan, Invalid> {
     let mut out = Plan::default();
     let mut live_tasks: BTreeSet<&TaskId> =
@@ -137,7 +154,32 @@ pub fn plan(
         let wanted = wanted_triggers.get(id).copied();
         make.one(DefinitionKind::Trigger, id.as_str(), head, wanted, gone, &mut out.triggers, &mut out.changes);
     }
+    out.schedules = schedule_changes(heads, &out);
     Ok(out)
+}
+
+fn schedule_changes(heads: &Heads, plan: &Plan) -> Vec<ScheduleChange> {
+    let tasks: BTreeMap<&TaskId, &Head<TaskSpec>> = heads.tasks.values().chain(&plan.tasks).map(|head| (&head.spec.id, head)).collect();
+    let triggers: BTreeMap<&TriggerId, &Head<TriggerSpec>> =
+        heads.triggers.values().chain(&plan.triggers).map(|head| (&head.spec.id, head)).collect();
+    let on = |archived: bool, enabled: bool| !archived && enabled;
+    let mut out = Vec::new();
+    for (id, head) in triggers {
+        let task_now = tasks.get(&head.spec.task_id).is_some_and(|t| on(t.archived, t.spec.enabled));
+        let live = on(head.archived, head.spec.enabled) && task_now;
+        let before = heads.triggers.get(id);
+        let owing = before.filter(|b| {
+            let task = heads.tasks.get(&b.spec.task_id);
+            on(b.archived, b.spec.enabled) && task.is_some_and(|t| on(t.archived, t.spec.enabled))
+        });
+        let edited = before.is_none_or(|b| b.revision != head.revision);
+        if edited || live != owing.is_some() {
+            let revision = head.revision;
+            let kind = if edited && head.archived { EditKind::Archive { revision } } else { EditKind::Republish { revision } };
+            out.push(ScheduleChange { trigger_id: id.clone(), kind, owing: owing.map(|b| b.spec.clone()), live });
+        }
+    }
+    out
 }
 
 fn within(kind: &str, id: &str, mut refused: Invalid) -> Invalid {
@@ -147,12 +189,12 @@ fn within(kind: &str, id: &str, mut refused: Invalid) -> Invalid {
 
 /// What tasks and triggers have in common here.
 trait Spec: Clone + PartialEq {
-    fn digest(&self) -> crate::digest::Digest;
+    fn digest(&self) -> Digest;
     fn canonical(&self) -> String;
 }
 
 impl Spec for TaskSpec {
-    fn digest(&self) -> crate::digest::Digest {
+    fn digest(&self) -> Digest {
         TaskSpec::digest(self)
     }
     fn canonical(&self) -> String {
@@ -161,7 +203,7 @@ impl Spec for TaskSpec {
 }
 
 impl Spec for TriggerSpec {
-    fn digest(&self) -> crate::digest::Digest {
+    fn digest(&self) -> Digest {
         TriggerSpec::digest(self)
     }
     fn canonical(&self) -> String {
@@ -170,8 +212,8 @@ impl Spec for TriggerSpec {
 }
 
 struct Maker<'a> {
-    project_id: &'a crate::ids::ProjectId,
-    at: crate::TimestampMs,
+    project_id: &'a ProjectId,
+    at: TimestampMs,
 }
 
 impl Maker<'_> {
@@ -231,9 +273,7 @@ fn differences(before: &str, after: &str) -> Vec<(String, String, String)> {
 mod tests {
     use super::*;
     use crate::{
-        TimestampMs,
         cron::{CronExpr, TimeZone},
-        ids::ProjectId,
         ports::executor::Command,
     };
 
@@ -284,6 +324,31 @@ mod tests {
         run(&mut heads, &[task("a")], &[trigger("t", "a")], true).unwrap();
         assert!(run(&mut heads, &[], &[trigger("t", "a")], false).is_ok());
         assert!(run(&mut heads, &[], &[trigger("t", "a")], true).is_err());
+    }
+
+    /// A task that is switched off takes its triggers to rest, and each switch is a new activation: the past never fires.
+    #[test]
+    fn switching_a_task_edits_its_schedules() {
+        let mut heads = Heads::default();
+        let on = task("a");
+        let off = TaskSpec { enabled: false, ..task("a") };
+        let project = ProjectId::new("p").unwrap();
+        let mut step = |tasks: &[TaskSpec]| {
+            let plan = plan(&project, &heads, tasks, &[trigger("t", "a")], true, TimestampMs::EPOCH).unwrap();
+            for head in plan.tasks {
+                heads.tasks.insert(head.spec.id.clone(), head);
+            }
+            for head in plan.triggers {
+                heads.triggers.insert(head.spec.id.clone(), head);
+            }
+            plan.schedules.into_iter().map(|s| (s.kind, s.owing.is_some(), s.live)).collect::<Vec<_>>()
+        };
+        let kind = EditKind::Republish { revision: 1 };
+        assert_eq!(step(std::slice::from_ref(&on)), [(kind.clone(), false, true)]);
+        assert_eq!(step(std::slice::from_ref(&on)), []);
+        assert_eq!(step(std::slice::from_ref(&off)), [(kind.clone(), true, false)]);
+        assert_eq!(step(&[TaskSpec { priority: 1, ..off }]), []);
+        assert_eq!(step(&[on]), [(kind, false, true)]);
     }
 
     #[test]

@@ -100,7 +100,8 @@ pub struct PauseOutcome {
 /// Definitions.
 ///
 /// Each edit locks the schedule rows, *then* reads the authority's clock: that is the new activation. See [`crate::schedule::edit`] for
-/// what it does to a schedule.
+/// what it does to a schedule, and [`crate::definition::Plan::schedules`] for which schedules a publish edits: also those whose own revision
+/// stays while their task begins or ceases to rest.
 #[async_trait]
 pub trait DefinitionStore: Send + Sync {
     /// Makes the set current. Durable together: every new revision and tombstone, the schedules that follow from them, the
