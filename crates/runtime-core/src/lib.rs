@@ -17,6 +17,7 @@ pub mod ports;
 pub mod run;
 pub mod schedule;
 pub mod time;
+pub mod verify;
 
 pub use error::{ErrorCode, Retry, StoreError};
 pub use invalid::Invalid;

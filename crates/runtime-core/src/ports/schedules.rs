@@ -42,7 +42,7 @@ pub trait ScheduleStore: Send + Sync {
     /// Gives claims back unused, each under its fence; a claim that is not valid any more is left alone. Answers how many were released.
     async fn release_claims(&self, claims: &[ScheduleClaim]) -> Result<u64, StoreError>;
 
-    /// Computes again the cursors that were computed with other zone data than `zone_data_version`, at most `page` rows a call, and
+    /// Computes again ([`crate::schedule::refresh_zone`]) the cursors that were computed with other zone data than `zone_data_version`, at most `page` rows a call, and
     /// answers what moved and whether there may be more.
     async fn refresh_zone_data(&self, zone_data_version: &str, page: u32) -> Result<(Vec<MovedCursor>, bool), StoreError>;
 }

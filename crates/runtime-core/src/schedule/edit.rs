@@ -90,12 +90,20 @@ pub fn edit(row: &ScheduleRow, edit: &Edit<'_>) -> (ScheduleRow, Option<LedgerEn
     (next, entry)
 }
 
-/// The row after new zone data: a future cursor is computed again, a due one is left to the decision. `None` if nothing changes but
-/// the recorded version.
-pub fn restore_zone(row: &ScheduleRow, schedule: &Schedule, at: TimestampMs) -> Option<TimestampMs> {
-    let cursor = row.next_fire_at.filter(|cursor| *cursor > at)?;
-    let moved = schedule.next_after(at)?;
-    (moved != cursor).then_some(moved)
+/// The row after new zone data. A future cursor is computed again; a due one is left to the decision. What is before the cursor was decided under
+/// the old data and is not judged again: the activation moves up to it. A row without a cursor only takes the version.
+pub fn refresh_zone(row: &ScheduleRow, schedule: &Schedule, at: TimestampMs, zone_data_version: &str) -> ScheduleRow {
+    let mut next = row.clone();
+    if let Some(cursor) = row.next_fire_at {
+        next.activated_at = cursor.min(at).max(row.activated_at);
+        if cursor > at {
+            next.next_fire_at = schedule.next_after(at);
+        }
+    }
+    zone_data_version.clone_into(&mut next.zone_data_version);
+    next.state_version += 1;
+    next.updated_at = at;
+    next
 }
 
 #[cfg(test)]
@@ -168,6 +176,18 @@ mod tests {
         let (archived, entry) = apply(&row("2025-02-17T00:00:00Z"), &EditKind::Archive { revision: 2 }, due);
         assert_eq!(entry.unwrap().stretch.reason, LedgerReason::Archived);
         assert!(archived.activated_at > at(due), "a revision in the same millisecond does not get it again");
+    }
+
+    #[test]
+    fn new_zone_data_moves_future_cursors_only() {
+        let now = at("2025-02-20T00:00:00Z");
+        let stale = ScheduleRow { next_fire_at: Some(at("2025-02-21T18:45:00Z")), ..row("2025-02-17T00:00:00Z") };
+        let fresh = refresh_zone(&stale, &weekly(), now, "b");
+        assert_eq!((fresh.next_fire_at, fresh.activated_at), (Some(at("2025-02-21T17:45:00Z")), now));
+        let due = ScheduleRow { next_fire_at: Some(at("2025-02-19T00:00:00Z")), ..stale };
+        let kept = refresh_zone(&due, &weekly(), now, "b");
+        assert_eq!((kept.next_fire_at, kept.activated_at), (due.next_fire_at, at("2025-02-19T00:00:00Z")));
+        assert_eq!((kept.zone_data_version.as_str(), kept.state_version), ("b", 2));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod ledger;
 
 pub use claim::{Candidate, ClaimCommand, ClaimPage, CommitOutcome, ScheduleClaim, ScheduleCommit, Verdict};
 pub use decision::{Action, Decision, DecisionInput, decide};
-pub use edit::{Edit, EditKind, edit, restore_zone};
+pub use edit::{Edit, EditKind, edit, refresh_zone};
 pub use ledger::{LedgerEntry, LedgerReason, Stretch};
 
 use crate::{
