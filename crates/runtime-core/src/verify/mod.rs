@@ -4,6 +4,7 @@
 //! [`verify`] walks everything in bounded memory through [`HistoryStore`]; the rules themselves are pure functions of what was read.
 
 mod coverage;
+mod pins;
 mod run;
 mod trigger;
 
@@ -77,6 +78,7 @@ impl Verification {
 /// meanwhile is read again before it is reported.
 pub async fn verify(store: &dyn HistoryStore) -> Result<Verification, StoreError> {
     let mut out = Verification::default();
+    let mut pins = pins::Pins::default();
     let mut after = None;
     loop {
         let page = store.run_ids(after, LIST_PAGE_MAX).await?;
@@ -88,6 +90,9 @@ pub async fn verify(store: &dyn HistoryStore) -> Result<Verification, StoreError
             out.runs += 1;
             out.events += facts.events.len() as u64;
             out.add(run::check(&object, &facts));
+            let found = pins.check(&object, &facts.run, store).await;
+            let found = out.readable(&object, found)?;
+            out.add(found.into_iter().flatten());
         }
     }
     let mut after: Option<(ProjectId, crate::ids::TriggerId)> = None;
