@@ -9,7 +9,7 @@ use crate::{
     digest::Digest,
     ids::ProjectId,
     ports::history::HistoryStore,
-    run::Run,
+    run::{Run, TriggerType},
 };
 
 /// So many revisions are remembered, to look each of them up about once.
@@ -31,10 +31,10 @@ impl Pins {
         };
         let key = DefinitionKey { kind: DefinitionKind::Trigger, id: trigger.to_string() };
         out.extend(self.check_pin(object, run, key, revision, digest, store).await?);
-        if let Some(due) = run.scheduled_for {
+        if let Some(due) = run.scheduled_for.filter(|_| run.trigger_type == TriggerType::Cron) {
             let same = store.occurrences(&run.project_id, trigger, due, due, 2).await?;
             // Each of the pair would say so; the one with the higher id does.
-            if let Some(other) = same.iter().find(|other| other.id < run.id) {
+            if let Some(other) = same.iter().find(|other| other.trigger_type == TriggerType::Cron && other.id < run.id) {
                 out.push(Finding::new("occurrence_doubled", object, format!("{trigger} at {due} is run {} too", other.id)));
             }
         }
