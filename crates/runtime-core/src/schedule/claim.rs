@@ -251,7 +251,7 @@ mod tests {
         let good = r#"{"ownerId":"a","claimToken":"0199c5f4-7b1e-7c3d-8f00-0123456789ab","leaseMs":30000}"#;
         let command: ClaimCommand = serde_json::from_str(good).unwrap();
         assert!(command.check().is_ok());
-        let timed = good.replace("}", r#","observedAtMs":1}"#);
+        let timed = good.replace('}', r#","observedAtMs":1}"#);
         assert!(serde_json::from_str::<ClaimCommand>(&timed).unwrap_err().to_string().contains("observedAtMs"));
         assert!(ClaimCommand { lease_ms: 999, ..command.clone() }.check().is_err());
         assert!(ClaimCommand { lease_ms: 60_001, ..command }.check().is_err());

@@ -1,0 +1,4 @@
+//! The edge program end to end: real processes, real signals, one file.
+
+mod kill;
+mod stop;
