@@ -1,0 +1,5 @@
+//! The reference model passes its own suite.
+
+use store_contract::MemoryFixture;
+
+store_contract::contract!(MemoryFixture, cases = 1);
