@@ -77,7 +77,11 @@ impl LocalProcess {
         let (stdin, stdout) = pipes.expect("both were asked for");
         let control = pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?;
         let mut reports = Reports::new(pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?);
-        write_all(&control, &spec).await?;
+        match write_all(&control, &spec).await {
+            // Gone already: what follows says so.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            other => other?,
+        }
         let Some(Report::Ready { handle }) = reports.next().await? else {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended before it was ready; is it a program that can be a guard?"));
         };

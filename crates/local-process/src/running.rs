@@ -46,9 +46,11 @@ impl GuardProcess {
         Self { child: Some(child), let_go: false, graveyard }
     }
 
-    /// For a guard that has closed its pipe: it has exited, or does so without running any more code of its own.
+    /// For a guard that has nothing more to do: it has exited, is exiting, or only waits for orders. So this takes no time, and
+    /// afterwards it is certain that it starts nothing.
     fn reap(&mut self) {
         if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
             let _ = child.wait();
         }
     }
@@ -56,13 +58,10 @@ impl GuardProcess {
 
 impl Drop for GuardProcess {
     fn drop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        if self.let_go {
+        if !self.let_go {
+            self.reap();
+        } else if let Some(child) = self.child.take() {
             self.graveyard.bury(child);
-        } else {
-            // It only waits for orders, so this takes no time, and afterwards it is certain that nothing starts.
-            let _ = child.kill();
-            let _ = child.wait();
         }
     }
 }
@@ -186,7 +185,7 @@ impl Running for Supervised {
     async fn wait(&self) -> Result<ProcessEnd, ExecutorError> {
         let mut state = self.state.lock().await;
         while state.guard.child.is_some() {
-            // A report that makes no sense is as good as none.
+            // A guard that has closed its pipe is done; one that makes no sense is none, and its death is the command's.
             match state.reports.next().await.unwrap_or(None) {
                 Some(Report::Ended(end)) => state.end = Some(end),
                 Some(Report::Ready { .. }) => {}

@@ -50,7 +50,8 @@ async fn handle(fixture: &Fixture) -> String {
     fs::read_to_string(fixture.path(HANDLE)).unwrap()
 }
 
-fn guard_pid(handle: &str) -> &str {
+/// The pid in a handle, and in the file that names the command.
+fn pid_of(handle: &str) -> &str {
     handle.split(':').nth(1).unwrap()
 }
 
@@ -72,7 +73,7 @@ async fn a_killed_executor_takes_its_command_along_and_the_record_stays() {
     assert_eq!((end.cause, end.signal), (EndCause::Abandoned, Some(15)));
     assert!(end.detail.unwrap().contains("disappeared"));
     assert!(!runs(&command));
-    until("the guard exits", || !runs(guard_pid(&handle))).await;
+    until("the guard exits", || !runs(pid_of(&handle))).await;
 }
 
 #[tokio::test]
@@ -82,10 +83,10 @@ async fn an_executor_killed_before_go_has_started_nothing() {
     let job = shell(format!("touch {}", marker.display()));
     let parent = parent(&fixture, &job, false);
     let handle = handle(&fixture).await;
-    assert!(runs(guard_pid(&handle)));
+    assert!(runs(pid_of(&handle)));
     drop(parent);
     assert_eq!(recover(&fixture, &job, &handle).await, Recovered::Gone);
-    assert!(!runs(guard_pid(&handle)));
+    assert!(!runs(pid_of(&handle)));
     assert!(!marker.exists());
 }
 
@@ -101,7 +102,12 @@ async fn a_killed_guard_takes_its_command_along_and_wait_ends_the_group() {
     let running = prepared.go(LONG_MS).await.unwrap();
     let pids = fixture.lines(&job, 2).await;
     assert!(pids.iter().all(|pid| runs(pid)));
+    let child = fs::read_to_string(fixture.file(&job, "child")).unwrap();
+    let command = pid_of(&child);
+    assert!(pids.iter().any(|pid| pid == command));
     kill("KILL", &guard);
+    // The kernel does that; nobody waits or recovers yet.
+    until("the command dies with its guard", || !runs(command)).await;
     let end = running.wait().await.unwrap();
     assert!(!pids.iter().any(|pid| runs(pid)), "{pids:?}");
     assert_eq!((end.cause, end.detail.as_deref()), (EndCause::Abandoned, Some("the guard was killed")));
@@ -118,7 +124,7 @@ async fn recovery_ends_the_group_of_a_guard_that_died_with_its_executor() {
     let pids = fixture.lines(&job, 2).await;
     // Frozen, so that it cannot clean up before it is killed itself.
     kill("STOP", &parent.pid());
-    kill("KILL", guard_pid(&handle));
+    kill("KILL", pid_of(&handle));
     drop(parent);
     assert_eq!(recover(&fixture, &job, &handle).await, Recovered::Gone);
     assert!(!pids.iter().any(|pid| runs(pid)), "{pids:?}");
@@ -136,8 +142,21 @@ async fn a_dropped_running_is_an_abandoned_command() {
     let Recovered::Ended(end) = recover(&fixture, &job, &handle).await else { panic!("no exit record") };
     assert_eq!(end.cause, EndCause::Abandoned);
     assert!(!runs(&command));
-    until("the guard exits", || !runs(guard_pid(&handle))).await;
+    until("the guard exits", || !runs(pid_of(&handle))).await;
     // The next attempt reaps it.
     fixture.run(&shell("exit 0")).await;
-    assert!(!fs::exists(format!("/proc/{}", guard_pid(&handle))).unwrap());
+    assert!(!fs::exists(format!("/proc/{}", pid_of(&handle))).unwrap());
+}
+
+#[tokio::test]
+async fn a_guard_that_died_before_go_cannot_be_let_go() {
+    let fixture = fixture();
+    let marker = fixture.path("ran");
+    let prepared = fixture.executor.prepare(&shell(format!("touch {}", marker.display()))).await.unwrap();
+    let guard = prepared.pid().to_string();
+    kill("KILL", &guard);
+    until("the guard dies", || !runs(&guard)).await;
+    assert!(prepared.go(LONG_MS).await.is_err());
+    assert!(!fs::exists(format!("/proc/{guard}")).unwrap());
+    assert!(!marker.exists());
 }
