@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use runtime_core::{
-    AuthorityClock, Invalid, MonotonicClock, Retry, StoreError,
+    AuthorityClock, Invalid, MonotonicClock, StoreError,
     cron::zone_data_version,
     ids::IdSource,
     limits::CLAIM_PAGE_MAX,
@@ -119,18 +119,21 @@ impl Engine {
     async fn wait_for_clock(&self) -> Result<(), StoreError> {
         let Some(authority) = &self.ports.authority else { return Ok(()) };
         while !self.handle.stopping() {
-            let Some(mark) = self.patiently("read the clock's mark", async || self.ports.control.clock_mark().await).await? else { break };
+            let Some(mark) = self.retries("read the clock's mark").until_done(&self.handle, || self.ports.control.clock_mark()).await?
+            else {
+                break;
+            };
             if self.clock.observe(authority.now(), self.ports.monotonic.now_ms(), mark).trusted() {
                 break;
             }
-            self.pause(Duration::from_millis(POLL_MS)).await;
+            self.handle.pause(Duration::from_millis(POLL_MS)).await;
         }
         Ok(())
     }
 
     async fn refresh_zone_data(&self) -> Result<(), StoreError> {
-        let refresh = async || self.ports.schedules.refresh_zone_data(zone_data_version(), CLAIM_PAGE_MAX).await;
-        while let Some((moved, more)) = self.patiently("compute cursors with new zone data", refresh).await? {
+        let refresh = || self.ports.schedules.refresh_zone_data(zone_data_version(), CLAIM_PAGE_MAX);
+        while let Some((moved, more)) = self.retries("compute cursors with new zone data").until_done(&self.handle, refresh).await? {
             for cursor in moved {
                 (self.ports.observer)(&EngineEvent::CursorMoved(cursor));
             }
@@ -141,26 +144,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Repeats a command that may be repeated until it succeeds; `None` once the engine is asked to stop.
-    async fn patiently<T>(&self, doing: &'static str, command: impl AsyncFn() -> Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-        let mut retries = Retries::new(doing, &self.ports.ids, &self.ports.observer);
-        while !self.handle.stopping() {
-            match command().await {
-                Ok(answer) => {
-                    retries.succeeded();
-                    return Ok(Some(answer));
-                }
-                Err(error) if error.retry() == Retry::Never => return Err(error),
-                Err(error) => self.pause(retries.failed(&error)).await,
-            }
-        }
-        Ok(None)
-    }
-
-    async fn pause(&self, pause: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = self.handle.reached(Phase::Drain) => {}
-        }
+    fn retries(&self, doing: &'static str) -> Retries {
+        Retries::new(doing, &self.ports.ids, &self.ports.observer)
     }
 }

@@ -1,6 +1,9 @@
 //! Asking an engine to stop, and how far it has got.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use runtime_core::StoreError;
 use tokio::sync::{Notify, watch};
@@ -25,8 +28,15 @@ pub struct EngineHandle {
     first_error: Arc<Mutex<Option<StoreError>>>,
 }
 
+impl Default for EngineHandle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl EngineHandle {
-    pub(crate) fn new() -> Self {
+    /// Of an engine that runs.
+    pub fn new() -> Self {
         Self { phase: watch::Sender::new(Phase::Run), scheduler: Arc::default(), dispatcher: Arc::default(), first_error: Arc::default() }
     }
 
@@ -76,6 +86,14 @@ impl EngineHandle {
     pub(crate) async fn reached(&self, phase: Phase) {
         // `self` holds a sender, so the channel cannot close while this waits.
         let _ = self.phase.subscribe().wait_for(|now| *now >= phase).await;
+    }
+
+    /// Waits, but not once the engine is asked to stop.
+    pub(crate) async fn pause(&self, pause: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.reached(Phase::Drain) => {}
+        }
     }
 
     fn raise(&self, to: Phase) {

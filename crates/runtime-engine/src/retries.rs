@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use runtime_core::{ErrorCode, StoreError, TimestampMs, ids::IdSource};
+use runtime_core::{ErrorCode, Retry, StoreError, TimestampMs, ids::IdSource, ports::BoxFuture};
 
-use crate::event::{EngineEvent, Observer};
+use crate::{
+    EngineHandle,
+    event::{EngineEvent, Observer},
+};
 
 const BASE_MS: u64 = 25;
 /// Longer would only make the end of an outage go unnoticed.
@@ -34,6 +37,28 @@ impl Retries {
         let full_ms = (BASE_MS << self.failures.min(16)).min(CAP_MS);
         self.failures = self.failures.saturating_add(1);
         Duration::from_millis(full_ms / 2 + random(self.ids.as_ref()) % (full_ms / 2 + 1))
+    }
+
+    /// Repeats a command until it succeeds; `None` once the engine is asked to stop.
+    ///
+    /// # Errors
+    /// What a repeat cannot change.
+    pub async fn until_done<'a, T>(
+        &mut self,
+        handle: &EngineHandle,
+        command: impl Fn() -> BoxFuture<'a, Result<T, StoreError>>,
+    ) -> Result<Option<T>, StoreError> {
+        while !handle.stopping() {
+            match command().await {
+                Ok(answer) => {
+                    self.succeeded();
+                    return Ok(Some(answer));
+                }
+                Err(error) if error.retry() == Retry::Never => return Err(error),
+                Err(error) => handle.pause(self.failed(&error)).await,
+            }
+        }
+        Ok(None)
     }
 
     /// Ends the streak.

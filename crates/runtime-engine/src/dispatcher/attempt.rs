@@ -89,7 +89,8 @@ impl Attempt {
         }
     }
 
-    /// `None` means that the command must not start: the guard is gone by then.
+    /// `None` means that the command must not start: the guard is gone by then. A start whose answer was lost is repeated, also while
+    /// the worker is stopping: given back unstarted, a recorded start would be lost.
     async fn record_start(&self, prepared: Box<dyn Prepared>) -> Option<(Box<dyn Prepared>, u32)> {
         let pid = prepared.pid();
         let started = Started { executor_handle: prepared.handle().to_owned(), pid, deadline_at: None, log_artifact_id: None };
@@ -112,7 +113,6 @@ impl Attempt {
                     retries.succeeded();
                     return Some((prepared, pid));
                 }
-                Ok(Fenced::Stale) if unknown && self.is_recorded(&started).await => return Some((prepared, pid)),
                 Ok(Fenced::Stale) => {
                     drop(prepared);
                     self.not_started("it was cancelled, or its lease is gone");
@@ -120,10 +120,6 @@ impl Attempt {
                 }
                 Err(error) => error,
             };
-            if error.retry() == Retry::Never && unknown && self.is_recorded(&started).await {
-                // The start whose answer was lost is the one that stands in the way of its repeat.
-                return Some((prepared, pid));
-            }
             let delay = retries.failed(&error);
             unknown |= error.retry() == Retry::AfterVerify;
             if error.retry() == Retry::Never {
@@ -135,13 +131,6 @@ impl Attempt {
         drop(prepared);
         self.give_back(reason).await;
         None
-    }
-
-    async fn is_recorded(&self, started: &Started) -> bool {
-        matches!(
-            self.shared.ports.runs.attempt(self.lease.attempt.id).await,
-            Ok(Some(attempt)) if attempt.status == AttemptStatus::Running && attempt.executor_handle.as_ref() == Some(&started.executor_handle)
-        )
     }
 
     /// One try: a lease that could not be given back runs out.

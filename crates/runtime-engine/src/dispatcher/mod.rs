@@ -17,7 +17,7 @@ use std::{
 };
 
 use runtime_core::{
-    Retry, StoreError, TimestampMs,
+    StoreError, TimestampMs,
     ids::{AttemptId, RequestId, RunId, SessionId},
     limits::{CANCELLATION_PAGE_MAX, CLAIM_PAGE_MAX},
     ports::dispatch::{DispatchClaim, Session},
@@ -73,16 +73,10 @@ impl Dispatcher {
         options: &EngineOptions,
     ) -> Result<Option<Self>, StoreError> {
         let session_id = SessionId::generate(ports.ids.as_ref(), TimestampMs::EPOCH);
-        let mut retries = Retries::new("open a session", &ports.ids, &ports.observer);
-        let session = loop {
-            match ports.dispatch.open_session(&options.worker_id, session_id, options.max_concurrent).await {
-                Ok(session) => break session,
-                Err(error) if error.retry() == Retry::Never => return Err(error),
-                Err(_) if handle.stopping() => return Ok(None),
-                Err(error) => tokio::time::sleep(retries.failed(&error)).await,
-            }
+        let open = || ports.dispatch.open_session(&options.worker_id, session_id, options.max_concurrent);
+        let Some(session) = Retries::new("open a session", &ports.ids, &ports.observer).until_done(handle, open).await? else {
+            return Ok(None);
         };
-        retries.succeeded();
         let shared = Arc::new(Shared {
             ports: ports.clone(),
             options: options.clone(),

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use runtime_core::{
-    Retry, StoreError,
+    StoreError,
     ids::RunId,
     limits::CLAIM_PAGE_MAX,
     ports::{
@@ -50,20 +50,14 @@ pub(super) fn finding(recovered: Result<Recovered, ExecutorError>, run: &Run) ->
 pub(super) async fn pass(shared: &Arc<Shared>) -> Result<Pass, StoreError> {
     let mut pass = Pass::default();
     let mut seen = HashSet::new();
-    let mut retries = shared.retries("read the leases of earlier sessions");
     loop {
-        let page = match shared.ports.dispatch.earlier_leases(&shared.session, CLAIM_PAGE_MAX).await {
-            Ok(page) => page,
-            Err(error) if error.retry() == Retry::Never || shared.handle.stopping() => return Err(error),
-            Err(error) => {
-                tokio::time::sleep(retries.failed(&error)).await;
-                continue;
-            }
+        let read = || shared.ports.dispatch.earlier_leases(&shared.session, CLAIM_PAGE_MAX);
+        let Some(page) = shared.retries("read the leases of earlier sessions").until_done(&shared.handle, read).await? else {
+            return Ok(pass);
         };
-        retries.succeeded();
         // What could not be settled comes back at the head of each page; a page of nothing else is the end.
         let fresh: Vec<_> = page.into_iter().filter(|lease| seen.insert(lease.attempt.id)).collect();
-        if fresh.is_empty() || shared.handle.stopping() {
+        if fresh.is_empty() {
             return Ok(pass);
         }
         let mut examined: JoinSet<_> = fresh.into_iter().map(|lease| examine(Arc::clone(shared), lease)).collect();
@@ -98,30 +92,22 @@ async fn examine(shared: Arc<Shared>, lease: OpenLease) -> (OpenLease, Result<Ev
 
 async fn settle(shared: &Shared, lease: &OpenLease, evidence: &Evidence, pass: &mut Pass) {
     let (run_id, attempt_id) = (lease.run.id, lease.attempt.id);
-    let mut retries = shared.retries("settle an attempt of an earlier session");
-    loop {
-        let error = match shared.ports.dispatch.settle(&shared.session, lease, evidence).await {
-            Ok(settled) => {
-                retries.succeeded();
-                pass.settled += 1;
-                if let Fenced::Applied(status) = settled {
-                    let finding = match evidence {
-                        Evidence::NeverStarted => "it never started".to_owned(),
-                        Evidence::Finished(_) => "it had ended, and its guard kept the result".to_owned(),
-                        Evidence::Gone { summary } => summary.clone(),
-                    };
-                    shared.tell(&EngineEvent::Settled { run_id, attempt_id, finding, status });
-                    pass.ended.push((run_id, status));
-                }
-                return;
+    let settle = || shared.ports.dispatch.settle(&shared.session, lease, evidence);
+    match shared.retries("settle an attempt of an earlier session").until_done(&shared.handle, settle).await {
+        Ok(Some(settled)) => {
+            pass.settled += 1;
+            if let Fenced::Applied(status) = settled {
+                let finding = match evidence {
+                    Evidence::NeverStarted => "it never started".to_owned(),
+                    Evidence::Finished(_) => "it had ended, and its guard kept the result".to_owned(),
+                    Evidence::Gone { summary } => summary.clone(),
+                };
+                shared.tell(&EngineEvent::Settled { run_id, attempt_id, finding, status });
+                pass.ended.push((run_id, status));
             }
-            Err(error) => error,
-        };
-        let delay = retries.failed(&error);
-        if error.retry() == Retry::Never || shared.handle.stopping() {
-            return unproven(shared, lease, error.to_string(), pass);
         }
-        tokio::time::sleep(delay).await;
+        Ok(None) => {}
+        Err(error) => unproven(shared, lease, error.to_string(), pass),
     }
 }
 
