@@ -1,0 +1,53 @@
+//! The single scheduler: whoever holds the lock on `<db>.lock` may claim. The kernel releases it with the process, however it ends.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use runtime_core::{StoreError, TimestampMs};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+use crate::error::unavailable;
+
+/// Held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct SchedulerLock {
+    /// The lock belongs to this open file. It is closed on exec, so no child keeps it.
+    _file: File,
+}
+
+/// `<db>.lock`.
+pub(crate) fn lock_path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(".lock");
+    path.into()
+}
+
+impl SchedulerLock {
+    /// Takes the lock, or says who holds it.
+    pub fn acquire(database: &Path, at: TimestampMs) -> Result<Self, StoreError> {
+        let path = lock_path(database);
+        let failed = |error: &dyn std::fmt::Display| unavailable(&format!("{}: {error}", path.display()));
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(|error| failed(&error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                let known = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
+                let holder = if known { holder.trim().to_owned() } else { format!("somebody holds {}", path.display()) };
+                return Err(StoreError::AlreadyRunning { holder });
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+        let holder = format!("pid {} since {at}\n", std::process::id());
+        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(holder.as_bytes()));
+        written.map_err(|error| failed(&error))?;
+        Ok(Self { _file: file })
+    }
+}

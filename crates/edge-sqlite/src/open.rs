@@ -1,0 +1,234 @@
+//! Opening a file: its connections, their settings, and what is refused before anything is written.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use runtime_core::{AuthorityClock, StoreError, cron, ids::IdSource};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
+
+use crate::{
+    claims::Claims,
+    error::{store_error, unavailable},
+    lock::SchedulerLock,
+    migrate,
+    owner::Owned,
+};
+
+/// The write-ahead log is cut back when it grows beyond this.
+pub(crate) const WAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Statements a connection keeps prepared: more than this crate has.
+const STATEMENTS_CACHED: usize = 128;
+
+/// Who says what time it is and which identities are new.
+#[derive(Clone)]
+pub struct Authority {
+    /// Asked once a command, after the write lock.
+    pub clock: Arc<dyn AuthorityClock>,
+    /// For Runs, attempts and events that the store admits.
+    pub ids: Arc<dyn IdSource>,
+}
+
+/// How a file is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The database file. `<path>.lock` lies beside it, and SQLite's `-wal` and `-shm`.
+    pub path: PathBuf,
+    /// Written into Runs that the store admits; only Runs of this owner are dispatched. `runtime` in the product.
+    pub execution_owner: String,
+    /// The zone data that cursors are computed with.
+    pub zone_data_version: String,
+    /// How long a command waits for other processes that write before it answers `Busy`.
+    pub busy_timeout_ms: u64,
+    /// How long a transaction of [`runtime_core::ports::runs::RunRepository`] may pause between two steps, since it keeps
+    /// all other writers out; then it is rolled back and answers `Busy`.
+    pub transaction_idle_ms: u64,
+}
+
+impl SqliteOptions {
+    /// What the product uses.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            execution_owner: "runtime".to_owned(),
+            zone_data_version: cron::zone_data_version().to_owned(),
+            busy_timeout_ms: 5_000,
+            transaction_idle_ms: 5_000,
+        }
+    }
+}
+
+/// What the writing thread owns.
+pub(crate) struct Writer {
+    pub conn: Connection,
+    pub authority: Authority,
+    pub options: SqliteOptions,
+    pub claims: Claims,
+    /// Present while this handle is the single scheduler. Released after the connection is closed.
+    pub scheduler: Option<SchedulerLock>,
+    /// Size of the log at which cutting it back is tried again; grows while somebody's reading prevents it.
+    wal_bytes_next: u64,
+}
+
+/// What the reading thread owns.
+pub(crate) struct Reader {
+    pub conn: Connection,
+    pub authority: Authority,
+}
+
+impl Writer {
+    pub fn open(options: SqliteOptions, authority: Authority, create: bool) -> Result<Self, StoreError> {
+        let mut conn = connect(&options, create)?;
+        migrate::check(&conn)?;
+        use_wal(&conn, &options)?;
+        migrate::migrate(&conn, &authority)?;
+        wait_when_busy(&mut conn, options.busy_timeout_ms)?;
+        Ok(Self { conn, authority, options, claims: Claims::default(), scheduler: None, wal_bytes_next: WAL_BYTES_MAX })
+    }
+}
+
+impl Owned for Writer {
+    /// Cuts the log back once it has outgrown its bound. A reader elsewhere may prevent that; then it is tried again later, without waiting.
+    fn between_jobs(&mut self) {
+        let bytes = wal_bytes(&self.options.path);
+        if bytes <= self.wal_bytes_next {
+            if bytes <= WAL_BYTES_MAX {
+                self.wal_bytes_next = WAL_BYTES_MAX;
+            }
+            return;
+        }
+        let cut = truncate_wal(&self.conn);
+        if let Err(error) = wait_when_busy(&mut self.conn, self.options.busy_timeout_ms) {
+            tracing::error!(%error, "the busy handler could not be restored");
+        }
+        if let Ok(true) = cut {
+            self.wal_bytes_next = WAL_BYTES_MAX;
+        } else {
+            self.wal_bytes_next = bytes + WAL_BYTES_MAX;
+            tracing::warn!(wal_bytes = bytes, "the write-ahead log is over its bound: somebody keeps a read transaction open");
+        }
+    }
+
+    fn close(self) {
+        if let Err(error) = truncate_wal(&self.conn) {
+            tracing::warn!(%error, "the write-ahead log was not cut back at the end; the next start does it");
+        }
+        close_connection(self.conn);
+        drop(self.scheduler);
+    }
+}
+
+impl Reader {
+    pub fn open(options: &SqliteOptions, authority: Authority) -> Result<Self, StoreError> {
+        let mut conn = connect(options, false)?;
+        wait_when_busy(&mut conn, options.busy_timeout_ms)?;
+        conn.pragma_update(None, "query_only", true).map_err(store_error)?;
+        Ok(Self { conn, authority })
+    }
+}
+
+impl Owned for Reader {
+    fn close(self) {
+        close_connection(self.conn);
+    }
+}
+
+fn close_connection(conn: Connection) {
+    if let Err((_, error)) = conn.close() {
+        tracing::error!(%error, "the database was not closed in order");
+    }
+}
+
+/// A connection with every setting that does not write to the file.
+fn connect(options: &SqliteOptions, create: bool) -> Result<Connection, StoreError> {
+    if !create && !options.path.exists() {
+        return Err(StoreError::not_found("database", options.path.display()));
+    }
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+    let mut conn = Connection::open_with_flags(&options.path, flags).map_err(|error| at_path(&options.path, error))?;
+    wait_when_busy(&mut conn, options.busy_timeout_ms)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    let set = |name: &str, value: &dyn rusqlite::ToSql| conn.pragma_update(None, name, value).map_err(|e| at_path(&options.path, e));
+    set("foreign_keys", &true)?;
+    set("synchronous", &"FULL")?;
+    set("recursive_triggers", &false)?;
+    set("trusted_schema", &false)?;
+    set("cell_size_check", &true)?;
+    set("temp_store", &"MEMORY")?;
+    for (setting, value) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+    ] {
+        conn.set_db_config(setting, value).map_err(store_error)?;
+    }
+    Ok(conn)
+}
+
+/// The file takes the WAL mode for good. SQLite does not call the busy handler for that, so concurrent openers wait here.
+fn use_wal(conn: &Connection, options: &SqliteOptions) -> Result<(), StoreError> {
+    let began = Instant::now();
+    loop {
+        match conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode == "wal" => break,
+            Ok(_) => return Err(unavailable("the file system of the database does not support shared memory, which WAL needs")),
+            Err(error) if is_busy(&error) && began.elapsed() < Duration::from_millis(options.busy_timeout_ms) => {
+                std::thread::sleep(pause(20, 3));
+            }
+            Err(error) => return Err(store_error(error)),
+        }
+    }
+    let limit = i64::try_from(WAL_BYTES_MAX).expect("a small constant");
+    conn.pragma_update_and_check(None, "journal_size_limit", limit, |_| Ok(())).map_err(store_error)
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn at_path(path: &Path, error: rusqlite::Error) -> StoreError {
+    match store_error(error) {
+        StoreError::Unavailable { cause } => unavailable(&format!("{}: {cause}", path.display())),
+        other => other,
+    }
+}
+
+/// Lock waits end after `timeout_ms`; until then the pauses grow and differ between processes, so that nobody keeps missing the lock in step.
+fn wait_when_busy(conn: &mut Connection, timeout_ms: u64) -> Result<(), StoreError> {
+    let mut began = Instant::now();
+    let handler = move |times: i32| {
+        if times == 0 {
+            began = Instant::now();
+        }
+        let times = u64::try_from(times).unwrap_or(0);
+        let go_on = began.elapsed() < Duration::from_millis(timeout_ms);
+        if go_on {
+            std::thread::sleep(pause((times + 1).min(25), times));
+        }
+        go_on
+    };
+    conn.busy_handler(Some(handler)).map_err(store_error)
+}
+
+/// About `ms`, half of it spread by process and turn.
+fn pause(ms: u64, turn: u64) -> Duration {
+    let spread = (u64::from(std::process::id()) + 7 * turn).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    Duration::from_micros(500 * ms + 500 * ms * spread / 1_024)
+}
+
+/// Tries to cut the log back at once; false if a reader prevents it. Clears the busy handler.
+fn truncate_wal(conn: &Connection) -> Result<bool, StoreError> {
+    conn.busy_timeout(Duration::ZERO).map_err(store_error)?;
+    let blocked: i64 = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(store_error)?;
+    Ok(blocked == 0)
+}
+
+/// Size of the write-ahead log; 0 if there is none.
+pub(crate) fn wal_bytes(path: &Path) -> u64 {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(Path::new(&wal)).map_or(0, |file| file.len())
+}
