@@ -11,9 +11,11 @@ use runtime_core::{
     ports::{
         definitions::{Operator, PublishCommand, Published},
         executor::Command,
+        history::TriggerItem,
+        runs::{RunRepositoryExt, TxError},
     },
-    run::{Actor, ActorType, Admission, AdmissionIds, ExecutionOrigin, ExecutorType, NewRun, RetrySpec, TriggerType},
-    schedule::{Action, ClaimCommand, ClaimPage, CommitOutcome, ScheduleClaim, ScheduleCommit, Verdict},
+    run::{Actor, ActorType, Admission, AdmissionIds, ExecutionOrigin, ExecutorType, NewRun, RetrySpec, RunStatus, TriggerType},
+    schedule::{Action, ClaimCommand, ClaimPage, CommitOutcome, LedgerReason, ScheduleClaim, ScheduleCommit, ScheduleRow, Verdict},
 };
 
 use crate::{Fixture, SeededIds, Store, start};
@@ -73,9 +75,35 @@ pub(super) fn set(tasks: Vec<TaskSpec>, triggers: Vec<TriggerSpec>) -> PublishCo
     PublishCommand { project_id: project(), tasks, triggers, archive_absent: true, dry_run: false, by: operator() }
 }
 
+/// Asserts that nothing was written since `before` was dumped; says what was.
+macro_rules! assert_unchanged {
+    ($fixture:expr, $before:expr) => {
+        assert_unchanged!($fixture, $before, "meanwhile")
+    };
+    ($fixture:expr, $before:expr, $context:expr) => {
+        let written = crate::cases::kit::difference(&$before, &$fixture.dump().await);
+        assert!(written.is_empty(), "written ({}): {written:#?}", $context);
+    };
+}
+pub(super) use assert_unchanged;
+
+/// The lines that are in one of two dumps only.
+pub(super) fn difference(before: &[String], after: &[String]) -> Vec<String> {
+    let gone = before.iter().filter(|line| !after.contains(line)).map(|line| format!("- {line}"));
+    let new = after.iter().filter(|line| !before.contains(line)).map(|line| format!("+ {line}"));
+    gone.chain(new).collect()
+}
+
 /// The code of an error.
 pub(super) fn code<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> &'static str {
     answer.unwrap_err().code().as_str()
+}
+
+/// The code of the error of a transaction whose work fails as the store does.
+pub(super) fn tx_code<T: std::fmt::Debug>(answer: Result<T, TxError<StoreError>>) -> &'static str {
+    match answer.unwrap_err() {
+        TxError::Work(error) | TxError::Store(error) => error.code().as_str(),
+    }
 }
 
 /// A Run that nobody defined, as the repository takes it.
@@ -103,6 +131,35 @@ pub(super) fn admission(ids: &SeededIds, owner: &str, key: Option<&str>) -> Admi
 }
 
 impl<F: Fixture> World<'_, F> {
+    /// A Run that nobody defined, of the fixture's owner.
+    pub fn admission(&self, key: Option<&str>) -> Admission {
+        admission(&self.ids, self.fixture.execution_owner(), key)
+    }
+
+    /// Writes an admission, whole.
+    pub async fn insert(&self, new: &Admission) -> Result<(), TxError<StoreError>> {
+        self.store
+            .transaction(move |mut tx| {
+                Box::pin(async move {
+                    tx.insert_run(&new.run).await?;
+                    tx.insert_attempt(&new.attempt).await?;
+                    tx.insert_retry_policy(&new.policy).await?;
+                    for event in &new.events {
+                        tx.append_event(event).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// A Run that is there.
+    pub async fn inserted(&self) -> Admission {
+        let new = self.admission(None);
+        self.insert(&new).await.unwrap();
+        new
+    }
+
     pub async fn publish(&self, tasks: Vec<TaskSpec>, triggers: Vec<TriggerSpec>) -> Published {
         self.store.publish(&set(tasks, triggers)).await.unwrap()
     }
@@ -145,6 +202,34 @@ impl<F: Fixture> World<'_, F> {
             _ => None,
         };
         self.cycle().await.into_iter().filter_map(admitted).collect()
+    }
+
+    /// Moves the clock on, until today's `time`.
+    pub async fn until(&self, time: &str) {
+        self.fixture.set_clock(today(time)).await;
+    }
+
+    pub async fn item(&self, trigger: &str) -> TriggerItem {
+        self.store.trigger(&project(), &trigger_id(trigger)).await.unwrap().unwrap()
+    }
+
+    pub async fn row(&self, trigger: &str) -> ScheduleRow {
+        self.item(trigger).await.schedule
+    }
+
+    /// What the ledger says about a trigger, newest first: reason, first, last, count.
+    pub async fn ledger(&self, trigger: &str) -> Vec<(LedgerReason, TimestampMs, TimestampMs, u32)> {
+        let entries = self.store.ledger(&project(), &trigger_id(trigger), TimestampMs::EPOCH, 500).await.unwrap();
+        entries.into_iter().map(|e| (e.stretch.reason, e.stretch.from, e.stretch.to, e.stretch.count)).collect()
+    }
+
+    /// How many Runs there are.
+    pub async fn count_runs(&self) -> usize {
+        self.store.run_ids(None, 500).await.unwrap().len()
+    }
+
+    pub async fn status(&self, run_id: RunId) -> RunStatus {
+        self.store.run(run_id).await.unwrap().unwrap().status
     }
 
     /// One task, one trigger, initialised.

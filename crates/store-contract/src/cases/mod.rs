@@ -1,6 +1,7 @@
 //! The cases, one file a port. Names are claims; a case that makes a rule up where the port is silent says so.
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
-pub mod runs;
-
 mod kit;
+
+pub mod runs;
+pub mod schedules;

@@ -1,10 +1,10 @@
 //! The reference model under its own suite.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
-use runtime_core::TimestampMs;
+use runtime_core::{TimestampMs, schedule::ScheduleRow};
 
-use super::MemoryStore;
+use super::{Facts, MemoryStore};
 use crate::{Capabilities, Fixture, ManualClock, SeededIds, Store, start};
 
 /// A [`MemoryStore`] with a clock that the case moves.
@@ -41,6 +41,28 @@ impl Fixture for MemoryFixture {
     }
 
     async fn dump(&self) -> Vec<String> {
-        vec![self.store.read(|facts| format!("{facts:#?}"))]
+        self.store.read(lines)
     }
+}
+
+/// One line a fact.
+fn lines(facts: &Facts) -> Vec<String> {
+    fn list<'f>(rows: impl IntoIterator<Item = impl Debug + 'f>) -> impl Iterator<Item = String> {
+        rows.into_iter().map(|row| format!("{row:?}"))
+    }
+    // A claim raises its row's claim version and is no fact.
+    let schedules = facts.schedules.values().map(|row| ScheduleRow { claim_version: 0, ..row.clone() });
+    list(facts.runs.values())
+        .chain(list(facts.attempts.values()))
+        .chain(list(facts.policies.values()))
+        .chain(list(facts.events.values()))
+        .chain(list(facts.tasks.values()))
+        .chain(list(facts.triggers.values()))
+        .chain(list(schedules))
+        .chain(list(&facts.ledger))
+        .chain(list(facts.sessions.values()))
+        .chain(list(&facts.leases))
+        .chain(list(&facts.acts))
+        .chain(list([facts.clock_mark]))
+        .collect()
 }

@@ -177,8 +177,9 @@ impl RunRepository for MemoryStore {
     fn transaction_erased<'w>(&'w self, work: Work<'w>) -> BoxFuture<'w, Result<(), StoreError>> {
         Box::pin(async move {
             let _turn = self.shared.turns.lock().await;
-            let mut tx = MemoryTx { facts: self.read(Clone::clone), clock: self.shared.clock.clone() };
-            if work(Tx::new(&mut tx)).await.is_ok() {
+            let before = self.read(Clone::clone);
+            let mut tx = MemoryTx { facts: before.clone(), clock: self.shared.clock.clone() };
+            if work(Tx::new(&mut tx)).await.is_ok() && tx.facts != before {
                 tx.facts.clock_mark = tx.facts.clock_mark.max(Some(tx.clock.now()));
                 self.shared.state().facts = tx.facts;
             }
