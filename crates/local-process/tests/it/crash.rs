@@ -1,53 +1,41 @@
 //! SIGKILL of the executor's process and of guards.
 
-use std::{env, fs, path::Path, process::Command, time::Duration};
+use std::{
+    env, fs,
+    process::{Command, Stdio},
+};
 
-use local_process::LocalProcess;
 use runtime_core::ports::executor::{EndCause, Executor, Job, Recovered};
 
-use crate::support::{Bystander, Fixture, LONG_MS, fixture, job, kill, options, runs, shell, until};
-
-const HANDLE: &str = "handle";
+use crate::support::{Bystander, Fixture, LONG_MS, fixture, kill, runs, shell, until};
 
 /// Starts a process that prepares `job` in an executor of its own, and lets it go if asked to.
 fn parent(fixture: &Fixture, job: &Job, go: bool) -> Bystander {
     let runtime_core::ports::executor::Command::Shell(line) = &job.command else { panic!("only shell jobs") };
-    Bystander::start(
-        Command::new(env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "crash::parent_process"])
-            .env("TEST_DIR", fixture.dir.path())
-            .env("TEST_IDS", format!("{} {}", job.run_id, job.attempt_id))
-            .env("TEST_LINE", line)
-            .env("TEST_GO", if go { "yes" } else { "no" })
-            // What an outer attempt would have left in the environment.
-            .env("QL3_TRIGGER_ID", "outer"),
-    )
+    // `cargo test` builds the examples beside the tests.
+    let example = env::current_exe().unwrap().parent().unwrap().with_file_name("examples").join("run");
+    let mut command = Command::new(example);
+    command
+        .arg(fixture.log_dir())
+        .args([&job.run_id.to_string(), &job.attempt_id.to_string(), line])
+        // What an outer attempt would have left in the environment.
+        .env("QL3_TRIGGER_ID", "outer")
+        .stdout(fs::File::create(fixture.path(HANDLE)).unwrap());
+    if go {
+        command.stdin(Stdio::null());
+    } else {
+        command.stdin(Stdio::piped());
+    }
+    Bystander::start_with(&mut command)
 }
 
-#[tokio::test]
-#[ignore = "not a case: the process that the cases here start and kill"]
-async fn parent_process() {
-    let var = |name| env::var(name).expect("started by a case");
-    let dir = var("TEST_DIR");
-    let dir = Path::new(&dir);
-    let ids = var("TEST_IDS");
-    let (run_id, attempt_id) = ids.split_once(' ').unwrap();
-    let mut job = job(runtime_core::ports::executor::Command::Shell(var("TEST_LINE")));
-    job.run_id = run_id.parse().unwrap();
-    job.attempt_id = attempt_id.parse().unwrap();
-    let prepared = LocalProcess::new(options(&dir.join("logs"))).prepare(&job).await.unwrap();
-    fs::write(dir.join("handle.tmp"), prepared.handle()).unwrap();
-    fs::rename(dir.join("handle.tmp"), dir.join(HANDLE)).unwrap();
-    if var("TEST_GO") == "yes" {
-        prepared.go(LONG_MS).await.unwrap().wait().await.unwrap();
-    } else {
-        tokio::time::sleep(Duration::from_millis(LONG_MS)).await;
-    }
-}
+/// Where the parent's first line, the handle, goes.
+const HANDLE: &str = "handle";
 
 async fn handle(fixture: &Fixture) -> String {
-    until("the parent prepares", || fixture.path(HANDLE).exists()).await;
-    fs::read_to_string(fixture.path(HANDLE)).unwrap()
+    let read = || fs::read_to_string(fixture.path(HANDLE)).unwrap_or_default();
+    until("the parent prepares", || read().contains('\n')).await;
+    read().lines().next().unwrap().to_owned()
 }
 
 /// The pid in a handle, and in the file that names the command.

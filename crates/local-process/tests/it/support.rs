@@ -132,8 +132,13 @@ pub struct Bystander(pub std::process::Child);
 
 impl Bystander {
     pub fn start(command: &mut std::process::Command) -> Self {
+        Self::start_with(command.stdin(Stdio::null()).stdout(Stdio::null()))
+    }
+
+    /// With the command's own standard input and output.
+    pub fn start_with(command: &mut std::process::Command) -> Self {
         // Without the harness's pipes: nobody should wait for what a failed case leaves.
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Self(command.stderr(Stdio::null()).spawn().unwrap())
     }
 
     pub fn pid(&self) -> String {
