@@ -1,0 +1,115 @@
+//! `up`: the scheduler and executor of a file, in the foreground.
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use edge_control::{Edge, EdgeOptions, EngineHandle};
+use runtime_core::{StoreError, cron, ids::ProjectId};
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{apply, check::project_of};
+use crate::{
+    cli::{Global, Up},
+    failure::{Exit, Failure},
+    jobs::{self, JobsFile},
+    live::Live,
+    output::Out,
+};
+
+pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failure> {
+    // Before anything is opened: a bad file leaves nothing behind, and no signal is missed.
+    let file = args.file.as_deref().map(jobs::read).transpose()?;
+    let file = file.map(|file| project_of(&file, global).map(|project| (project, file))).transpose()?;
+    let signals = Signals::listen()?;
+
+    let live = Arc::new(Live::start(Out::new(out.json)));
+    let observer = Arc::clone(&live);
+    let options = EdgeOptions { max_concurrent: args.max_concurrent, ..EdgeOptions::new(&global.db) };
+    let ended = up(args.for_ms, &options, file, signals, &live, Arc::new(move |event| observer.event(event))).await;
+    if ended.is_ok() {
+        let counts = live.counts();
+        live.say(format_args!("ended: {counts}"), || {
+            let mut value = counts.to_json();
+            value["event"] = Value::from("ended");
+            value
+        });
+    }
+    live.finish();
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+async fn up(
+    for_ms: Option<u64>,
+    options: &EdgeOptions,
+    file: Option<(ProjectId, JobsFile)>,
+    mut signals: Signals,
+    live: &Live,
+    observer: edge_control::Observer,
+) -> Result<(), Failure> {
+    let edge = Edge::open(options, observer).await.map_err(|error| already_running(error, options))?;
+    let (version, zone_data) = (env!("CARGO_PKG_VERSION"), cron::zone_data_version());
+    live.say(
+        format_args!("ql3 {version} on {} (zone data {zone_data}); times are UTC, Ctrl-C stops", options.db.display()),
+        || json!({ "event": "up", "version": version, "database": options.db.display().to_string(), "zoneData": zone_data }),
+    );
+    if let Some((project, file)) = file {
+        let published = apply::publish(edge.store(), &project, file, false).await?;
+        live.say(
+            format_args!("project `{project}`: {}", apply::summary(&published.changes)),
+            || json!({ "event": "applied", "project": project, "summary": apply::summary(&published.changes) }),
+        );
+    }
+    let handle = edge.handle();
+    edge.run(async move {
+        let limit = async {
+            match for_ms {
+                Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = limit => {}
+            () = signals.next() => {}
+        }
+        tokio::spawn(urge(signals, handle));
+    })
+    .await?;
+    Ok(())
+}
+
+/// A further signal stops what is still running at once.
+async fn urge(mut signals: Signals, handle: EngineHandle) {
+    signals.next().await;
+    handle.stop_now();
+}
+
+fn already_running(error: StoreError, options: &EdgeOptions) -> Failure {
+    match error {
+        StoreError::AlreadyRunning { holder } => {
+            let message = format!("`ql3 up` is already running on {}: {holder}", options.db.display());
+            Failure::new(Exit::AlreadyRunning, "already_running", message)
+                .hint("other commands work beside it (apply, run start, …); stop it first, or use another database with --db")
+        }
+        other => other.into(),
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).map_err(|error| Failure::new(Exit::Unavailable, "signals", format!("cannot listen to signals: {error}")));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Printing: to a terminal with colour, to a pipe without, and to a closed pipe without a panic.
+
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use serde_json::Value;
+
+/// Colours, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    pub fn plain() -> Self {
+        Self { on: false }
+    }
+
+    pub fn stdout() -> Self {
+        Self { on: wanted(io::stdout().is_terminal()) }
+    }
+
+    pub fn stderr() -> Self {
+        Self { on: wanted(io::stderr().is_terminal()) }
+    }
+
+    fn wrap(self, code: &str, text: impl Display) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    pub fn red(self, text: impl Display) -> String {
+        self.wrap("31", text)
+    }
+
+    pub fn green(self, text: impl Display) -> String {
+        self.wrap("32", text)
+    }
+
+    pub fn yellow(self, text: impl Display) -> String {
+        self.wrap("33", text)
+    }
+
+    pub fn dim(self, text: impl Display) -> String {
+        self.wrap("2", text)
+    }
+
+    pub fn bold(self, text: impl Display) -> String {
+        self.wrap("1", text)
+    }
+}
+
+/// See <https://no-color.org>: set and not empty means no colours.
+fn wanted(terminal: bool) -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Standard output of a command.
+#[derive(Debug)]
+pub struct Out {
+    pub json: bool,
+    pub paint: Paint,
+    /// Nobody reads any more.
+    closed: AtomicBool,
+}
+
+impl Out {
+    pub fn new(json: bool) -> Self {
+        Self { json, paint: if json { Paint::plain() } else { Paint::stdout() }, closed: AtomicBool::new(false) }
+    }
+
+    /// Whether the reader went away. Whoever prints for long asks, and ends.
+    pub fn closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Writes text as it is.
+    pub fn text(&self, text: impl AsRef<[u8]>) {
+        let mut stdout = io::stdout().lock();
+        // A reader that has seen enough is no error; a full disk behind a redirection is none that a printer could mend.
+        if stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).is_err() {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a line.
+    pub fn line(&self, line: impl Display) {
+        self.text(format!("{line}\n"));
+    }
+
+    /// Writes a value: on several lines for a command's one answer.
+    pub fn json(&self, value: &Value) {
+        self.line(format_args!("{value:#}"));
+    }
+}
+
+/// Writes a line to standard error.
+pub fn complain(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

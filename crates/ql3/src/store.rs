@@ -1,0 +1,62 @@
+//! The database as commands see it: the ports, and where output is kept.
+
+use std::path::Path;
+
+use edge_control::EdgeClient;
+use runtime_core::{
+    StoreError,
+    ports::{control::ControlStore, definitions::DefinitionStore, history::HistoryStore, runs::RunReader},
+};
+
+use crate::failure::{Exit, Failure};
+
+/// An open database.
+pub struct Db {
+    client: EdgeClient,
+}
+
+impl Db {
+    /// Opens the file; a missing one is an error and stays missing, so that a command that only looks leaves nothing behind.
+    pub async fn open_existing(path: &Path) -> Result<Self, Failure> {
+        match EdgeClient::open(path).await {
+            Ok(client) => Ok(Self { client }),
+            Err(StoreError::NotFound { .. }) => {
+                let message = format!("there is no database at {}", path.display());
+                Err(Failure::new(Exit::NotFound, "database_missing", message)
+                    .hint("`ql3 up jobs.toml` or `ql3 apply jobs.toml` makes one; --db PATH or QL3_DB names another"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens the file, and makes it if it is missing.
+    pub async fn open_or_create(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { client: EdgeClient::open_or_create(path).await? })
+    }
+
+    pub fn history(&self) -> &dyn HistoryStore {
+        self.client.store()
+    }
+
+    pub fn control(&self) -> &dyn ControlStore {
+        self.client.store()
+    }
+
+    pub fn definitions(&self) -> &dyn DefinitionStore {
+        self.client.store()
+    }
+
+    pub fn runs(&self) -> &dyn RunReader {
+        self.client.store()
+    }
+
+    /// Directory of the output of attempts.
+    pub fn log_dir(&self) -> &Path {
+        self.client.log_dir()
+    }
+
+    /// Finishes what was asked for, and closes.
+    pub async fn close(self) {
+        self.client.close().await;
+    }
+}
