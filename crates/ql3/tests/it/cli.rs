@@ -1,0 +1,124 @@
+//! The command line itself: help, usage errors, exit codes without a database, closed pipes.
+
+use std::{io::Read as _, process::Stdio};
+
+use crate::Place;
+
+/// Every command that needs a database and does not make one.
+const LOOKING: [&[&str]; 14] = [
+    &["status"],
+    &["tasks"],
+    &["triggers"],
+    &["runs"],
+    &["verify"],
+    &["next", "--trigger", "t"],
+    &["run", "show", "latest"],
+    &["run", "events", "latest"],
+    &["run", "logs", "latest"],
+    &["run", "start", "t"],
+    &["run", "cancel", "latest"],
+    &["run", "retry", "latest"],
+    &["clock", "accept"],
+    &["runs", "--json"],
+];
+
+#[test]
+fn alone_it_helps_to_get_started() {
+    let shown = Place::new().ok(&[]).stdout;
+    assert!(shown.contains("ql3 up jobs.toml") && shown.contains("[[task]]"), "{shown}");
+}
+
+#[test]
+fn the_example_of_the_first_help_is_a_jobs_file() {
+    let shown = Place::new().ok(&[]).stdout;
+    let file: String = shown
+        .lines()
+        .skip_while(|line| !line.contains("[[task]]"))
+        .take_while(|line| !line.trim().is_empty())
+        .map(|l| l.trim().to_owned() + "\n")
+        .collect();
+    let place = Place::with_jobs(&file);
+    assert_eq!(place.json(&["check", "jobs.toml"])["triggers"], 1);
+}
+
+#[test]
+fn usage_errors_are_2_and_json_if_asked_for() {
+    let place = Place::new();
+    for args in [
+        &["nonsense"][..],
+        &["next"],
+        &["runs", "--limit", "0"],
+        &["runs", "--status", "done"],
+        &["run"],
+        &["up", "--for", "10"],
+        &["next", "* * * * *"],
+    ] {
+        let answer = place.run(args);
+        assert_eq!(answer.code, 2, "{args:?}\n{}", answer.stderr);
+        assert!(answer.stdout.is_empty(), "{args:?}");
+    }
+    let answer = place.run(&["runs", "--limit", "0", "--json"]);
+    assert_eq!((answer.code, answer.error()["code"].as_str()), (2, Some("usage")));
+    assert!(answer.error()["message"].as_str().unwrap().contains("--limit"), "{}", answer.stderr);
+    assert!(answer.error()["hint"].is_string());
+}
+
+#[test]
+fn help_is_no_error_and_explains_every_command() {
+    let place = Place::new();
+    assert!(place.ok(&["--help"]).stdout.contains("Exit codes"));
+    for command in ["up", "apply", "check", "next", "status", "tasks", "triggers", "runs", "run", "verify", "version", "clock"] {
+        assert!(place.ok(&["help", command]).stdout.contains(command));
+    }
+    assert!(place.ok(&["help", "run", "logs"]).stdout.contains("ql3 run logs"));
+}
+
+#[test]
+fn version_names_the_zone_data_and_the_dialect() {
+    let json = Place::new().json(&["version"]);
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(json["dialect"], "ql3/cron@v1");
+    assert_eq!(json["zoneData"], runtime_core::cron::zone_data_version());
+}
+
+#[test]
+fn looking_at_a_missing_database_leaves_nothing_behind() {
+    for args in LOOKING {
+        let place = Place::new();
+        let answer = place.run(args);
+        assert_eq!((answer.code, answer.stdout.as_str()), (4, ""), "{args:?}\n{}", answer.stderr);
+        assert!(answer.stderr.contains("ql3 up jobs.toml"), "{args:?} says what to do: {}", answer.stderr);
+        assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 0, "{args:?}");
+    }
+    let answer = Place::new().run(&["runs", "--json", "--db", "elsewhere.db"]);
+    assert_eq!(answer.error()["code"], "database_missing");
+    assert!(answer.error()["message"].as_str().unwrap().contains("elsewhere.db"));
+}
+
+#[test]
+fn the_database_can_be_named_by_the_environment() {
+    let place = Place::new();
+    let output = place.command(&["runs"]).env("QL3_DB", "from-env.db").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("from-env.db"));
+    let output = place.command(&["runs", "--db", "from-arg.db"]).env("QL3_DB", "from-env.db").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("from-arg.db"), "the command line wins");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new();
+    let mut child =
+        place.command(&["next", "* * * * * *", "--tz", "UTC", "-n", "1000"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(stderr, "");
+}
+
+#[test]
+fn piped_output_has_no_colours() {
+    let place = Place::new();
+    let bad = place.run(&["next", "?", "--tz", "UTC"]);
+    assert!(!bad.stderr.contains('\x1b') && !place.ok(&["next", "* * * * *", "--tz", "UTC"]).stdout.contains('\x1b'));
+}
