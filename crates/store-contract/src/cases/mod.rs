@@ -3,5 +3,6 @@
 
 mod kit;
 
+pub mod definitions;
 pub mod runs;
 pub mod schedules;
