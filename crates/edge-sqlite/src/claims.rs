@@ -99,12 +99,13 @@ pub(crate) fn candidate(trigger: &Head<TriggerSpec>, task: &Head<TaskSpec>, row:
 
 /// The unfinished Run of a trigger that has waited longest.
 pub(crate) fn unfinished_run(conn: &Connection, project_id: &ProjectId, trigger_id: &TriggerId) -> Result<Option<RunId>, StoreError> {
-    const SQL: &str = "-- runs.unfinished
-        SELECT id FROM runs INDEXED BY runs_unfinished
-        WHERE project_id = ?1 AND trigger_id = ?2 AND status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
-        ORDER BY id LIMIT 1";
-    one(conn, &RUNS, SQL, [project_id.as_str(), trigger_id.as_str()], |row| row.parse("id", str::parse))
+    one(conn, &RUNS, UNFINISHED, [project_id.as_str(), trigger_id.as_str()], |row| row.parse("id", str::parse))
 }
+
+pub(crate) const UNFINISHED: &str = "-- runs.unfinished
+    SELECT id FROM runs INDEXED BY runs_unfinished
+    WHERE project_id = ?1 AND trigger_id = ?2 AND status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    ORDER BY id LIMIT 1";
 
 /// The rows of a claim, driven by the due index: an ordered range, however many triggers there are.
 macro_rules! claimable {

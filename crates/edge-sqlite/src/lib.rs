@@ -21,6 +21,8 @@ mod migrate;
 mod open;
 mod owner;
 mod pause;
+#[cfg(test)]
+mod plans;
 mod rows;
 mod runs;
 mod schedule_rows;

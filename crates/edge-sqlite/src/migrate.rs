@@ -20,9 +20,9 @@ const CAPABILITIES: Table = Table { name: "schema_capabilities", key: &["contrac
 
 /// One file of the stream, and what the schema can do after it.
 #[derive(Clone, Copy, Debug)]
-struct Migration {
+pub(crate) struct Migration {
     id: &'static str,
-    sql: &'static str,
+    pub sql: &'static str,
     capabilities: &'static str,
 }
 
@@ -33,7 +33,7 @@ macro_rules! migration {
 }
 
 /// The list is the order.
-const MIGRATIONS: &[Migration] = &[
+pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!("sqlite-0001-schema-capability", r"{}"),
     migration!("sqlite-0002-run-core", r#"{"run_core":1,"run_retry_policy":1}"#),
     migration!("sqlite-0003-definitions-schedules", r#"{"definitions":1,"run_core":1,"run_retry_policy":1,"schedules":1}"#),

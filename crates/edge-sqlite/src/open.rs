@@ -19,6 +19,8 @@ use crate::{
 
 /// The write-ahead log is cut back when it grows beyond this.
 pub(crate) const WAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Jobs between two tries while a reader keeps the log as it is.
+const JOBS_BETWEEN_RETRIES: u32 = 64;
 /// Statements a connection keeps prepared: more than this crate has.
 const STATEMENTS_CACHED: usize = 128;
 
@@ -68,8 +70,10 @@ pub(crate) struct Writer {
     pub claims: Claims,
     /// Present while this handle is the single scheduler. Released after the connection is closed.
     pub scheduler: Option<SchedulerLock>,
-    /// Size of the log at which cutting it back is tried again; grows while somebody's reading prevents it.
-    wal_bytes_next: u64,
+    /// Jobs until cutting the log back is tried again, after somebody's reading has prevented it.
+    jobs_until_retry: u32,
+    /// Size of the log that was last warned of.
+    wal_bytes_warned: u64,
 }
 
 /// What the reading thread owns.
@@ -85,28 +89,32 @@ impl Writer {
         use_wal(&conn, &options)?;
         migrate::migrate(&conn, &authority)?;
         wait_when_busy(&mut conn, options.busy_timeout_ms)?;
-        Ok(Self { conn, authority, options, claims: Claims::default(), scheduler: None, wal_bytes_next: WAL_BYTES_MAX })
+        Ok(Self { conn, authority, options, claims: Claims::default(), scheduler: None, jobs_until_retry: 0, wal_bytes_warned: 0 })
     }
 }
 
 impl Owned for Writer {
-    /// Cuts the log back once it has outgrown its bound. A reader elsewhere may prevent that; then it is tried again later, without waiting.
+    /// Cuts the log back once it has outgrown its bound. A reader elsewhere may prevent that; nobody waits for it, and a later job tries again.
     fn between_jobs(&mut self) {
         let bytes = wal_bytes(&self.options.path);
-        if bytes <= self.wal_bytes_next {
-            if bytes <= WAL_BYTES_MAX {
-                self.wal_bytes_next = WAL_BYTES_MAX;
-            }
+        if bytes <= WAL_BYTES_MAX {
+            (self.jobs_until_retry, self.wal_bytes_warned) = (0, 0);
+            return;
+        }
+        if self.jobs_until_retry > 0 {
+            self.jobs_until_retry -= 1;
             return;
         }
         let cut = truncate_wal(&self.conn);
         if let Err(error) = wait_when_busy(&mut self.conn, self.options.busy_timeout_ms) {
             tracing::error!(%error, "the busy handler could not be restored");
         }
-        if let Ok(true) = cut {
-            self.wal_bytes_next = WAL_BYTES_MAX;
-        } else {
-            self.wal_bytes_next = bytes + WAL_BYTES_MAX;
+        if matches!(cut, Ok(true)) {
+            return;
+        }
+        self.jobs_until_retry = JOBS_BETWEEN_RETRIES;
+        if bytes >= 2 * self.wal_bytes_warned {
+            self.wal_bytes_warned = bytes;
             tracing::warn!(wal_bytes = bytes, "the write-ahead log is over its bound: somebody keeps a read transaction open");
         }
     }

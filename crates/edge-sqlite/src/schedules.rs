@@ -255,10 +255,18 @@ fn refresh(tx: &Command<'_>, version: &str, page: u32) -> Result<(Vec<MovedCurso
     Ok((moved, saturated))
 }
 
-/// Two ranges of one index: with `<>` it would be a scan.
-pub(crate) const STALE_ZONE_DATA: &str = concat!(
-    "-- trigger_schedules.stale_zone_data\nSELECT ",
-    schedule_columns!(),
-    ", s.schedulable FROM trigger_schedules s INDEXED BY trigger_schedules_zone_data
-     WHERE s.next_fire_at_ms IS NOT NULL AND (s.zone_data_version < ?1 OR s.zone_data_version > ?1) LIMIT ?2"
-);
+/// Two ranges of one index; as one condition it would be a scan.
+macro_rules! stale_range {
+    ($condition:literal) => {
+        concat!(
+            "SELECT ",
+            schedule_columns!(),
+            ", s.schedulable FROM trigger_schedules s INDEXED BY trigger_schedules_zone_data
+             WHERE s.next_fire_at_ms IS NOT NULL AND s.zone_data_version ",
+            $condition
+        )
+    };
+}
+
+pub(crate) const STALE_ZONE_DATA: &str =
+    concat!("-- trigger_schedules.stale_zone_data\n", stale_range!("< ?1"), "\nUNION ALL ", stale_range!("> ?1"), " LIMIT ?2");
