@@ -7,14 +7,19 @@ use runtime_core::{
     cron::{CronExpr, TimeZone},
     definition::{TaskSpec, TriggerSpec},
     digest::Digest,
-    ids::{ClaimToken, OwnerId, ProjectId, RunId, TaskId, TriggerId},
+    ids::{ClaimToken, OwnerId, ProjectId, RequestId, RunId, SessionId, TaskId, TriggerId, WorkerId},
     ports::{
+        control::StartCommand,
         definitions::{Operator, PublishCommand, Published},
+        dispatch::{DispatchClaim, DispatchPage, Fenced, Lease, Session},
         executor::Command,
         history::TriggerItem,
         runs::{RunRepositoryExt, TxError},
     },
-    run::{Actor, ActorType, Admission, AdmissionIds, ExecutionOrigin, ExecutorType, NewRun, RetrySpec, RunStatus, TriggerType},
+    run::{
+        Actor, ActorType, Admission, AdmissionIds, AttemptOutcome, AttemptResult, AttemptStatus, Backoff, ExecutionOrigin, ExecutorType,
+        NewRun, RetrySpec, RunAttempt, RunStatus, Safety, Started, TriggerType,
+    },
     schedule::{Action, ClaimCommand, ClaimPage, CommitOutcome, LedgerReason, ScheduleClaim, ScheduleCommit, ScheduleRow, Verdict},
 };
 
@@ -92,6 +97,26 @@ pub(super) fn difference(before: &[String], after: &[String]) -> Vec<String> {
     let gone = before.iter().filter(|line| !after.contains(line)).map(|line| format!("- {line}"));
     let new = after.iter().filter(|line| !before.contains(line)).map(|line| format!("+ {line}"));
     gone.chain(new).collect()
+}
+
+/// The identity of a guard.
+pub(super) fn guard() -> Started {
+    Started { executor_handle: "pid:17 boot:x".to_owned(), pid: 17, deadline_at: None, log_artifact_id: Some("logs/1".to_owned()) }
+}
+
+pub(super) fn succeeded() -> AttemptOutcome {
+    AttemptOutcome { result: AttemptResult::Succeeded, exit_code: Some(0), error_code: None, error_summary: None }
+}
+
+pub(super) fn failed() -> AttemptOutcome {
+    let error_summary = Some("exit status 3".to_owned());
+    AttemptOutcome { result: AttemptResult::Failed, exit_code: Some(3), error_code: Some("exit_code".to_owned()), error_summary }
+}
+
+/// So many attempts, 1 s and then twice as long between them, also after a lost one.
+pub(super) fn retried(task: TaskSpec, max_attempts: u32) -> TaskSpec {
+    let backoff = Backoff { base_ms: 1_000, max_ms: 60_000 };
+    TaskSpec { retry: RetrySpec { max_attempts, on_lost: true, safety: Safety::Idempotent, backoff }, ..task }
 }
 
 /// The code of an error.
@@ -230,6 +255,66 @@ impl<F: Fixture> World<'_, F> {
 
     pub async fn status(&self, run_id: RunId) -> RunStatus {
         self.store.run(run_id).await.unwrap().unwrap().status
+    }
+
+    /// Starts the task by hand.
+    pub async fn start(&self, task: &str) -> RunId {
+        let command = StartCommand {
+            project_id: project(),
+            task_id: task_id(task),
+            trigger_type: TriggerType::Manual,
+            idempotency_key: None,
+            by: operator(),
+        };
+        self.store.start(&command).await.unwrap().run_id
+    }
+
+    /// A worker begins a session.
+    pub async fn session(&self, worker: &str) -> Session {
+        let session_id = SessionId::generate(&self.ids, start());
+        self.store.open_session(&WorkerId::new(worker).unwrap(), session_id, 64).await.unwrap()
+    }
+
+    pub fn dispatch_claim(&self, session: &Session, slots: u32) -> DispatchClaim {
+        let request_id = RequestId::generate(&self.ids, start());
+        DispatchClaim { session: session.clone(), slots, lease_ms: LEASE_MS, request_id }
+    }
+
+    pub async fn dispatch(&self, session: &Session, slots: u32) -> DispatchPage {
+        self.store.claim(&self.dispatch_claim(session, slots)).await.unwrap()
+    }
+
+    /// Publishes the task, starts it, and leases its Run to a new session of worker `w`.
+    pub async fn leased(&self, task: TaskSpec) -> Lease {
+        let id = task.id.clone();
+        self.publish(vec![task], vec![]).await;
+        self.start(id.as_str()).await;
+        let session = self.session("w").await;
+        self.dispatch(&session, 1).await.leases.remove(0)
+    }
+
+    /// The command of a lease runs.
+    pub async fn started(&self, lease: &Lease) -> RunAttempt {
+        match self.store.started(&lease.fence, &guard(), None).await.unwrap() {
+            Fenced::Applied(attempt) => attempt,
+            Fenced::Stale => panic!("{lease:?} is stale"),
+        }
+    }
+
+    /// As [`World::leased`], and its command runs.
+    pub async fn running(&self, task: TaskSpec) -> Lease {
+        let lease = self.leased(task).await;
+        self.started(&lease).await;
+        lease
+    }
+
+    pub async fn attempt_statuses(&self, run_id: RunId) -> Vec<AttemptStatus> {
+        self.store.attempts(run_id).await.unwrap().into_iter().map(|attempt| attempt.status).collect()
+    }
+
+    /// The names of a Run's events.
+    pub async fn event_names(&self, run_id: RunId) -> Vec<String> {
+        self.store.events(run_id, 0, 500).await.unwrap().into_iter().map(|event| event.kind.name()).collect()
     }
 
     /// One task, one trigger, initialised.

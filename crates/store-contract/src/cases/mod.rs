@@ -4,5 +4,6 @@
 mod kit;
 
 pub mod definitions;
+pub mod dispatch;
 pub mod runs;
 pub mod schedules;
