@@ -44,7 +44,7 @@ Then:
 
 /// Cron triggers as durable Runs, exactly once each.
 #[derive(Debug, Parser)]
-#[command(name = "ql3", disable_version_flag = true, styles = STYLES, max_term_width = 120)]
+#[command(name = "ql3", version, styles = STYLES, max_term_width = 120)]
 #[command(after_help = "Exit codes: 0 done, 1 findings, 2 usage, 3 invalid input, 4 not found, 5 try again, 6 already running, \
                         7 database refused, 8 state conflict.")]
 pub struct Cli {
@@ -57,13 +57,21 @@ pub struct Cli {
 #[derive(Clone, Debug, Args)]
 pub struct Global {
     /// The database file
-    #[arg(long, global = true, env = "QL3_DB", default_value = "ql3.db", value_name = "PATH", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "QL3_DB",
+        default_value = "ql3.db",
+        value_name = "PATH",
+        hide_env_values = true
+    )]
     pub db: PathBuf,
     /// Print JSON; errors go to stderr as {"error":{"code","message","hint"}}
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
     /// The project [default: what the jobs file says, or `default`]
-    #[arg(long, global = true, env = "QL3_PROJECT", value_name = "ID", value_parser = project, hide_env_values = true)]
+    #[arg(long, global = true, help_heading = "Global options", env = "QL3_PROJECT", value_name = "ID", value_parser = project, hide_env_values = true)]
     pub project: Option<ProjectId>,
 }
 

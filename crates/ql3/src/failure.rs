@@ -100,7 +100,7 @@ impl From<StoreError> for Failure {
             ErrorCode::NotFound => (Exit::NotFound, Some("`ql3 tasks`, `ql3 triggers` and `ql3 runs` list what there is")),
             ErrorCode::Busy => (Exit::Unavailable, Some("another program is writing; try again")),
             ErrorCode::Unavailable => {
-                (Exit::Unavailable, Some("free space, permissions and the disk decide; try again when that is mended"))
+                (Exit::Unavailable, Some("see whether the path exists and may be written, and whether the disk is full; then try again"))
             }
             ErrorCode::CommitUnknown => (Exit::Unavailable, Some("look whether it happened before you repeat it")),
             ErrorCode::Closed => (Exit::Unavailable, Some("try again")),

@@ -101,3 +101,27 @@ impl Out {
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
+
+/// Control characters are shown, not obeyed: what a job prints or is called must not steer the terminal of whoever looks at it.
+pub fn harmless(text: &str, kept: &[char]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && !kept.contains(&c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_does_not_steer_the_terminal() {
+        assert_eq!(harmless("a\tb\n\x1b[31mred\x07\r", &['\n', '\t']), "a\tb\n\\u{1b}[31mred\\u{7}\\r");
+        assert_eq!(harmless("a\n", &[]), "a\\n");
+    }
+}

@@ -1,6 +1,6 @@
 //! Aligned columns.
 
-use crate::output::{Out, Paint};
+use crate::output::{Out, Paint, harmless};
 
 /// How a cell is painted, if anything is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Cell {
 
 impl Cell {
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: harmless(&text.into(), &[]), tone }
     }
 
     pub fn dim(text: impl Into<String>) -> Self {

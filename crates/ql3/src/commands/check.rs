@@ -5,7 +5,7 @@ use std::path::Path;
 use runtime_core::definition::TriggerSpec;
 use serde_json::json;
 
-use super::default_project;
+use super::{count, default_project};
 use crate::{
     cli::Global,
     failure::{Exit, Failure},
@@ -31,7 +31,6 @@ pub fn run(path: &Path, global: &Global, out: &Out) -> Result<(), Failure> {
         }));
         return Ok(());
     }
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let (tasks, triggers) = (count(file.tasks.len(), "task"), count(file.triggers.len(), "trigger"));
     out.line(format_args!("{} {tasks} and {triggers} in project `{project}`", out.paint.green("ok:")));
     if !file.triggers.is_empty() {

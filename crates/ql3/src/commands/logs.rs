@@ -10,7 +10,7 @@ use super::run::{facts, find};
 use crate::{
     cli::{Global, Logs},
     failure::Failure,
-    output::{Out, complain},
+    output::{Out, complain, harmless},
     store::Db,
 };
 
@@ -124,30 +124,7 @@ impl Printer<'_> {
             _ if text.is_empty() => {}
             (true, true) => self.out.line(json!({ "attempt": attempt, "text": text })),
             (true, false) => self.collected.push_str(text),
-            (false, _) => self.out.text(harmless(text)),
+            (false, _) => self.out.text(harmless(&text.replace("\r\n", "\n"), &['\n', '\t'])),
         }
-    }
-}
-
-/// Control characters are shown, not obeyed: what a job prints must not steer the terminal of whoever looks at it.
-fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.replace("\r\n", "\n").chars() {
-        if c.is_control() && c != '\n' && c != '\t' {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_does_not_steer_the_terminal() {
-        assert_eq!(harmless("a\tb\r\n\x1b[31mred\x07\r"), "a\tb\n\\u{1b}[31mred\\u{7}\\r");
     }
 }

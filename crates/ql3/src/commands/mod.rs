@@ -66,6 +66,12 @@ fn default_project() -> ProjectId {
     ProjectId::new("default").expect("a constant within the alphabet")
 }
 
+/// `1 task`, `2 tasks`.
+fn count(n: impl TryInto<u64>, what: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Who acts, for the record: `QL3_OPERATOR`, or the user's name.
 fn operator(reason: Option<String>) -> Result<Operator, Failure> {
     let names = ["QL3_OPERATOR", "USER", "LOGNAME"];

@@ -28,6 +28,8 @@ pub async fn run(args: Next, global: &Global, out: &Out) -> Result<(), Failure> 
     };
     let now = moment::now();
     let occurrences = occurrences(&schedule, args.after.unwrap_or(now), args.count);
+    // Beside an instant that was asked for, how far away it all is says nothing.
+    let now = args.after.is_none().then_some(now);
     if out.json {
         out.json(&to_json(&schedule, &occurrences));
     } else {
@@ -103,7 +105,7 @@ fn day_rule(expr: &CronExpr) -> (&'static str, &'static str) {
     }
 }
 
-fn print(schedule: &Schedule, occurrences: &[Occurrence], now: TimestampMs, out: &Out) {
+fn print(schedule: &Schedule, occurrences: &[Occurrence], now: Option<TimestampMs>, out: &Out) {
     let expr = schedule.expr();
     let transitions = if expr.is_wildcard() {
         "it runs at every instant whose wall time matches; times that do not exist are left out"
@@ -127,7 +129,8 @@ fn print(schedule: &Schedule, occurrences: &[Occurrence], now: TimestampMs, out:
             None => "",
         };
         let (local, utc) = (moment::spaced(&occurrence.local), moment::utc(occurrence.at));
-        table.row([local.into(), utc.into(), Cell::dim(moment::relative(occurrence.at, now)), Cell::toned(note, Tone::Warn)]);
+        let away = now.map(|now| moment::relative(occurrence.at, now)).unwrap_or_default();
+        table.row([local.into(), utc.into(), Cell::dim(away), Cell::toned(note, Tone::Warn)]);
     }
     table.print(out);
 }

@@ -17,7 +17,7 @@ use crate::{
     duration,
     failure::{Exit, Failure},
     moment,
-    output::Out,
+    output::{Out, harmless},
     reference::RunRef,
     shapes,
     store::Db,
@@ -37,7 +37,7 @@ async fn act(command: Run, db: &Db, global: &Global, out: &Out) -> Result<(), Fa
             let command =
                 StartCommand { project_id: project(global), task_id: task, trigger_type: TriggerType::Manual, idempotency_key: key, by };
             let started = db.control().start(&command).await?;
-            let said = if started.created { "started: queued as" } else { "the key was used before, by" };
+            let said = if started.created { "queued (a running `ql3 up` starts it) as" } else { "the key was used before, by" };
             answer(out, &json!({ "runId": started.run_id, "created": started.created }), &format!("{said} {}", started.run_id));
         }
         Run::Cancel { run, reason } => cancel(db, find(db, &run, global).await?, reason, out).await?,
@@ -88,7 +88,7 @@ fn show(facts: &RunFacts, out: &Out) {
         line("retry of", &of.to_string());
     }
     if let Some(by) = &run.triggered_by {
-        line("started by", by);
+        line("started by", &harmless(by, &[]));
     }
     for (name, at) in [
         ("scheduled for", run.scheduled_for),
@@ -107,7 +107,7 @@ fn show(facts: &RunFacts, out: &Out) {
         line("next attempt", &format!("{} ({})", moment::utc_ms(at), moment::relative(at, now)));
     }
     if let Some(code) = &run.error_code {
-        line("error", &format!("{code}: {}", run.error_summary.as_deref().unwrap_or("-")));
+        line("error", &harmless(&format!("{code}: {}", run.error_summary.as_deref().unwrap_or("-")), &[]));
     }
     out.line("");
     let mut table = Table::new(&["ATTEMPT", "STATUS", "STARTED", "TOOK", "EXIT", "PID", "ERROR"]);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use runtime_core::verify::verify;
 use serde_json::json;
 
-use super::with_db;
+use super::{count, with_db};
 use crate::{
     cli::Global,
     failure::{Exit, Failure},
@@ -35,9 +35,11 @@ pub async fn run(global: &Global, out: &Out) -> Result<ExitCode, Failure> {
         let more = if found.truncated { " or more" } else { "" };
         let verdict = match found.findings.len() {
             0 => out.paint.green("ok:"),
+            1 => out.paint.red("1 finding:"),
             n => out.paint.red(format_args!("{n}{more} findings:")),
         };
-        out.line(format_args!("{verdict} {} Runs, {} events and {} triggers checked", found.runs, found.events, found.triggers));
+        let (runs, events, triggers) = (count(found.runs, "Run"), count(found.events, "event"), count(found.triggers, "trigger"));
+        out.line(format_args!("{verdict} {runs}, {events} and {triggers} checked"));
     }
     Ok(if found.ok() { ExitCode::SUCCESS } else { ExitCode::from(Exit::Findings as u8) })
 }

@@ -11,11 +11,18 @@ use runtime_core::{
     schedule::Stretch,
 };
 
-use crate::{duration, moment, output::Paint, reference::short};
+use crate::{
+    duration, moment,
+    output::{Paint, harmless},
+    reference::short,
+};
 
 /// When, a mark, what happened to what, and the details.
 fn line(at: TimestampMs, paint: Paint, mark: &str, what: impl Display, details: impl Display) -> String {
-    format!("{} {mark} {what}  {}", paint.dim(moment::time_of_day(at)), paint.dim(details)).trim_end().to_owned()
+    // What the system or a program said goes into details.
+    let details = harmless(&details.to_string(), &[]);
+    let details = if details.is_empty() { details } else { format!("  {}", paint.dim(details)) };
+    format!("{} {mark} {what}{details}", paint.dim(moment::time_of_day(at)))
 }
 
 pub fn of(event: &EngineEvent, at: TimestampMs, paint: Paint) -> String {

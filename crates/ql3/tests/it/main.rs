@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test that calls them")]
 
 mod cli;
+mod docs;
 mod jobs_file;
 mod next;
 mod operating;

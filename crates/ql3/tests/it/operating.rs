@@ -285,7 +285,7 @@ fn tables_are_for_people() {
     assert!(runs.contains("queued") && runs.contains('…'), "{runs}");
     let status = place.ok(&["status"]).stdout;
     assert!(status.contains("ql3.db") && status.contains("1 queued"), "{status}");
-    assert!(place.ok(&["verify"]).stdout.starts_with("ok: 1 Runs, 2 events and 2 triggers checked"));
+    assert!(place.ok(&["verify"]).stdout.starts_with("ok: 1 Run, 2 events and 2 triggers checked"));
 }
 
 #[test]
