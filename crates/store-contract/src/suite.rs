@@ -259,6 +259,39 @@ macro_rules! __every_case {
                 a_lease_is_settled_once_and_only_by_a_later_session,
                 a_result_after_recovery_is_late,
             }
+            control {
+                a_start_admits_a_run_of_the_current_revision,
+                a_start_with_a_known_key_answers_with_the_first_run,
+                a_key_of_another_task_is_refused,
+                two_starts_at_once_with_one_key_make_one_run,
+                a_start_that_cannot_be_is_refused,
+                a_waiting_run_is_cancelled_at_once,
+                a_run_that_waits_for_its_retry_is_cancelled_at_once,
+                a_held_run_is_asked_to_end,
+                a_run_that_has_ended_is_not_cancelled,
+                a_retry_is_a_new_run_of_the_same_revision,
+                a_run_that_has_not_ended_is_not_retried,
+                an_accepted_clock_is_the_mark,
+                a_claim_from_before_an_accepted_clock_is_not_committed,
+                an_empty_store_has_no_mark,
+                acts_are_listed_newest_first,
+            }
+            history {
+                runs_are_paged_newest_first_while_others_arrive,
+                the_last_page_says_that_it_is_the_last,
+                runs_are_filtered,
+                lists_are_bounded,
+                attempts_are_counted_and_listed,
+                tasks_and_triggers_are_listed_with_their_newest_run,
+                a_trigger_is_found_also_when_it_is_archived,
+                the_ledger_is_read_newest_first,
+                the_overview_counts,
+                occurrences_are_found_by_their_time,
+                run_ids_are_walked_in_order,
+                all_triggers_are_walked_in_order,
+                the_text_of_a_revision_fits_its_digest,
+                an_eventful_day_verifies,
+            }
         }
     };
 }

@@ -3,7 +3,9 @@
 
 mod kit;
 
+pub mod control;
 pub mod definitions;
 pub mod dispatch;
+pub mod history;
 pub mod runs;
 pub mod schedules;

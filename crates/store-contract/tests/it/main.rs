@@ -2,4 +2,4 @@
 
 use store_contract::MemoryFixture;
 
-store_contract::contract!(MemoryFixture, cases = 172, skipped = [("corruptible", 4)]);
+store_contract::contract!(MemoryFixture, cases = 201, skipped = [("corruptible", 4)]);
