@@ -79,3 +79,38 @@ pub(crate) fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, Stor
 pub(crate) fn check_page(limit: u32, max: u32) -> Result<(), Invalid> {
     if (1..=max).contains(&limit) { Ok(()) } else { Err(Invalid::new("limit", format!("is {limit}, 1 ..= {max} is allowed"))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn violated(sql: &str) -> StoreError {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "CREATE TABLE runs (id INTEGER PRIMARY KEY, project_id TEXT, idempotency_key TEXT, version INTEGER CONSTRAINT runs_version CHECK (version > 0)) STRICT;
+             CREATE UNIQUE INDEX runs_idempotency_key ON runs (project_id, idempotency_key);
+             CREATE UNIQUE INDEX runs_other ON runs (idempotency_key);
+             INSERT INTO runs VALUES (1, 'p', 'k', 1);",
+        )
+        .unwrap();
+        store_error(conn.execute_batch(sql).unwrap_err())
+    }
+
+    /// Any other rule keeps its name; a duplicate is one by its index and by nothing else.
+    #[test]
+    fn a_duplicate_is_told_by_its_index_alone() {
+        let constraint = |rule: &str| StoreError::Constraint { rule: rule.to_owned() };
+        assert_eq!(violated("DROP INDEX runs_other; INSERT INTO runs VALUES (2, 'p', 'k', 1)"), StoreError::DuplicateIdempotencyKey);
+        assert_eq!(violated("INSERT INTO runs VALUES (2, 'q', 'k', 1)"), constraint("runs.idempotency_key"));
+        assert_eq!(violated("INSERT INTO runs VALUES (1, 'q', 'l', 1)"), constraint("runs.id"));
+        assert_eq!(violated("INSERT INTO runs VALUES (2, 'q', 'l', 0)"), constraint("runs_version"));
+    }
+
+    #[test]
+    fn no_message_holds_sql() {
+        for sql in ["INSERT INTO runs VALUES ('secret', 'q', 'l', 1)", "SELECT secret FROM runs", "secret"] {
+            let shown = violated(sql).to_string();
+            assert!(!shown.contains("secret") && !shown.contains("INSERT"), "{shown}");
+        }
+    }
+}

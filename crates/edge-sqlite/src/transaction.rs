@@ -133,7 +133,6 @@ impl RunTx for Steps {
     }
 
     async fn insert_retry_policy(&mut self, policy: &RetryPolicy) -> Result<(), StoreError> {
-        policy.spec.check()?;
         let policy = policy.clone();
         self.step(move |inside| write::insert_policy(inside.conn, &policy)).await
     }

@@ -10,4 +10,4 @@ mod migrations;
 
 use fixture::SqliteFixture;
 
-store_contract::contract!(SqliteFixture, cases = 172, skipped = [("shared_claims", 1)]);
+store_contract::contract!(SqliteFixture, cases = 201, skipped = [("shared_claims", 1)]);
