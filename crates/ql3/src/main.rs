@@ -40,7 +40,12 @@ fn main() -> ExitCode {
         Err(error) => return fail(&Failure::new(Exit::Unavailable, "runtime", format!("cannot start: {error}")), global.json),
     };
     match runtime.block_on(commands::run(command, &global, &out)) {
-        Ok(code) => code,
+        Ok(code) => match out.error() {
+            None => code,
+            Some(error) => {
+                fail(&Failure::new(Exit::Unavailable, "output", format!("cannot write to standard output: {error}")), global.json)
+            }
+        },
         Err(failure) => fail(&failure, global.json),
     }
 }

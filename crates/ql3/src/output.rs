@@ -3,7 +3,7 @@
 use std::{
     fmt::Display,
     io::{self, IsTerminal, Write},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{Mutex, PoisonError},
 };
 
 use serde_json::Value;
@@ -63,26 +63,31 @@ fn wanted(terminal: bool) -> bool {
 pub struct Out {
     pub json: bool,
     pub paint: Paint,
-    /// Nobody reads any more.
-    closed: AtomicBool,
+    /// Why nothing more can be written.
+    broken: Mutex<Option<io::Error>>,
 }
 
 impl Out {
     pub fn new(json: bool) -> Self {
-        Self { json, paint: if json { Paint::plain() } else { Paint::stdout() }, closed: AtomicBool::new(false) }
+        Self { json, paint: if json { Paint::plain() } else { Paint::stdout() }, broken: Mutex::new(None) }
     }
 
-    /// Whether the reader went away. Whoever prints for long asks, and ends.
+    /// Whether nothing more can be written. Whoever prints for long asks, and ends.
     pub fn closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// What went wrong with the output. A reader that has seen enough and went away is nothing wrong; a full disk is.
+    pub fn error(&self) -> Option<String> {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe).map(ToString::to_string)
     }
 
     /// Writes text as it is.
     pub fn text(&self, text: impl AsRef<[u8]>) {
         let mut stdout = io::stdout().lock();
-        // A reader that has seen enough is no error; a full disk behind a redirection is none that a printer could mend.
-        if stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).is_err() {
-            self.closed.store(true, Ordering::Relaxed);
+        if let Err(error) = stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
+            self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 

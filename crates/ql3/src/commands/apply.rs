@@ -84,9 +84,10 @@ fn to_json(project: &ProjectId, dry_run: bool, published: &Published) -> Value {
 
 fn change_json(planned: &PlannedChange) -> Value {
     let fields: Vec<_> = match &planned.change {
-        Change::Updated(fields) => {
-            fields.iter().map(|(field, before, after)| json!({ "field": field, "before": before, "after": after })).collect()
-        }
+        Change::Updated(fields) => fields
+            .iter()
+            .map(|(field, before, after)| json!({ "field": field, "before": shown(field, before), "after": shown(field, after) }))
+            .collect(),
         _ => Vec::new(),
     };
     json!({
@@ -139,5 +140,10 @@ fn print(project: &ProjectId, dry_run: bool, published: &Published, out: &Out) {
 }
 
 fn field((field, before, after): &(String, String, String)) -> String {
-    if field == "env" { "env".to_owned() } else { format!("{field}: {before} -> {after}") }
+    format!("{field}: {} -> {}", shown(field, before), shown(field, after))
+}
+
+/// What is fed to a command may be as secret as its environment, whose values core has left out.
+fn shown<'a>(field: &str, value: &'a str) -> &'a str {
+    if field == "stdin" && value != "none" { "…" } else { value }
 }

@@ -77,6 +77,9 @@ async fn print_attempt(db: &Db, run_id: RunId, attempt: u32, printer: &mut Print
         }
         if ended || !printer.follow || printer.out.closed() {
             printer.finish(attempt);
+            if reader.is_none() && !printer.out.json {
+                complain(format_args!("attempt {attempt} has printed nothing yet; `ql3 run show RUN` tells where it stands"));
+            }
             return Ok(());
         }
         tokio::time::sleep(FOLLOW).await;

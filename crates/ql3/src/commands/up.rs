@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use edge_control::{Edge, EdgeOptions, EngineHandle};
-use runtime_core::{StoreError, cron, ids::ProjectId};
+use runtime_core::{StoreError, cron, ids::ProjectId, ports::history::HistoryStore};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -57,6 +57,13 @@ async fn up(
         live.say(
             format_args!("project `{project}`: {}", apply::summary(&published.changes)),
             || json!({ "event": "applied", "project": project, "summary": apply::summary(&published.changes) }),
+        );
+    }
+    let history: &dyn HistoryStore = edge.store();
+    if history.overview().await?.triggers == 0 {
+        live.say(
+            "nothing is scheduled yet: `ql3 apply jobs.toml` defines it, from another terminal too",
+            || json!({ "event": "nothing_scheduled" }),
         );
     }
     let handle = edge.handle();

@@ -93,14 +93,19 @@ impl Live {
         let Some(sender) = &*lines else { return };
         match self.dropped.load(Ordering::Relaxed) {
             0 => {}
-            dropped if sender.try_send(format!("… {dropped} lines left out: the output is not read fast enough")).is_ok() => {
-                self.dropped.store(0, Ordering::Relaxed);
-            }
+            dropped if sender.try_send(self.left_out(dropped)).is_ok() => self.dropped.store(0, Ordering::Relaxed),
             _ => {}
         }
         if sender.try_send(line.to_string()).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    fn left_out(&self, lines: u64) -> String {
+        if self.json {
+            return json!({ "event": "left_out", "lines": lines }).to_string();
+        }
+        format!("… {lines} lines left out: the output is not read fast enough")
     }
 
     pub fn counts(&self) -> Counts {

@@ -117,6 +117,15 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
+fn an_answer_that_could_not_be_written_is_an_error() {
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = place.command(&["version", "--json"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to standard output"));
+}
+
+#[test]
 fn piped_output_has_no_colours() {
     let place = Place::new();
     let bad = place.run(&["next", "?", "--tz", "UTC"]);

@@ -248,7 +248,7 @@ fn refusals_have_their_exit_codes() {
 fn env_values_and_stdin_are_printed_by_no_command() {
     let place = applied();
     place.ok(&["run", "start", "backup"]);
-    place.write("changed.toml", &JOBS.replace("s3cret-too", "s3cret-changed"));
+    place.write("changed.toml", &JOBS.replace("s3cret-too", "s3cret-changed").replace("s3cret input", "other s3cret input"));
     let commands: [&[&str]; 14] = [
         &["tasks"],
         &["triggers"],

@@ -162,6 +162,37 @@ fn other_commands_work_beside_it() {
 }
 
 #[test]
+fn a_second_signal_leaves_what_the_next_start_settles() {
+    let place = Place::with_jobs("[[task]]\nid = \"sleeper\"\nshell = \"sleep 600\"\n");
+    let (mut up, mut lines) = start(&place, &["jobs.toml"]);
+    let id = place.json(&["run", "start", "sleeper"])["runId"].as_str().unwrap().to_owned();
+    let status = || place.json(&["run", "show", &id])["run"]["status"].as_str().unwrap().to_owned();
+    eventually("it starts", || (status() == "running").then_some(()));
+    signal(&up, Signal::TERM);
+    let mut line = String::new();
+    while !line.contains("\"draining\"") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended without draining");
+    }
+    signal(&up, Signal::TERM);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
+    assert!(up.wait().unwrap().success());
+    assert_eq!(named(&events(&rest), "left").len(), 1, "{rest}");
+
+    let next = events(&place.ok(&["up", "--for", "2s", "--json"]).stdout);
+    assert_eq!(named(&next, "settled").len(), 1, "{next:?}");
+    assert_eq!(status(), "failed", "it may run once, and nobody knows how it ended");
+    assert_eq!(place.json(&["verify"])["ok"], true);
+}
+
+#[test]
+fn without_triggers_it_says_what_to_do() {
+    let shown = Place::new().ok(&["up", "--for", "100ms"]).stdout;
+    assert!(shown.contains("`ql3 apply jobs.toml` defines it"), "{shown}");
+}
+
+#[test]
 fn a_bad_file_leaves_nothing_behind() {
     let place = Place::with_jobs("colour = 1\n");
     assert_eq!(place.run(&["up", "jobs.toml"]).code, 3);
