@@ -55,8 +55,7 @@ fn parse(mut source: Source) -> Result<JobsFile, Failure> {
     Err(source.failure(problems))
 }
 
-/// Syntax errors: the first of each section, since one missing quote makes many. What follows an `env` in its section is not shown:
-/// the parser could not tell yet what is a value.
+/// Syntax errors: the first of each section, since one missing quote makes many.
 fn syntax(source: &mut Source, errors: &[toml::de::Error]) -> Vec<Problem> {
     let text = source.text().to_owned();
     let mut problems = BTreeMap::new();
@@ -67,15 +66,25 @@ fn syntax(source: &mut Source, errors: &[toml::de::Error]) -> Vec<Problem> {
         let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
         let section = section_start(&text[..line_end]);
-        let mut words = text[section..line_end].split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        if words.any(|word| word == "env") {
-            let value = text[line_start..line_end].find('=').map_or(line_start, |equals| line_start + equals + 1);
-            source.hide(value..line_end);
+        let (before, line) = (&text[section.min(line_start)..line_start], &text[line_start..line_end]);
+        if let Some(value) = value_to_hide(before, line) {
+            source.hide(line_start + value..line_end);
         }
         let hint = "this is not TOML; the fault may be in a line above";
         problems.entry(section).or_insert_with(|| Problem::new(span, "", error.message()).hint(hint));
     }
     problems.into_values().collect()
+}
+
+/// Where in a line something begins that could be a secret. The parser could not tell what is a value, so only headers and values of known
+/// keys are shown, and those only if no `env` stands before them in their section.
+fn value_to_hide(section_before: &str, line: &str) -> Option<usize> {
+    let has_env = |text: &str| text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == "env");
+    let key = line.split_once('=').map(|(key, _)| key);
+    let known = key.is_some_and(|key| FILE_KEYS.iter().chain(&TASK_KEYS).chain(&TRIGGER_KEYS).any(|known| *known == key.trim()));
+    let header = key.is_none() && line.trim_start().starts_with('[');
+    let value = key.filter(|_| known).map_or(0, |key| key.len() + 1);
+    (!(known || header) || has_env(section_before) || has_env(line)).then_some(value)
 }
 
 /// Where the last header of the text begins.

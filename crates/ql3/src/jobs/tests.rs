@@ -189,3 +189,24 @@ fn numbers_out_of_any_range_are_refused() {
     );
     assert_eq!(read("[[task]]\nid = \"a\"\nshell = \"x\"\nmax_concurrent = 0x10").tasks[0].max_concurrent, Some(16));
 }
+
+/// Whatever one wrong key press makes of a file: it is answered, and shows no secret.
+#[test]
+fn no_single_mistake_panics_or_shows_a_secret() {
+    let text = "project = \"p\"\n[defaults]\ntimezone = \"UTC\" # ä\n[[task]]\nid = \"ä€\"\ncommand = [\"a\", 'b']\n\
+                env = { TOKEN = \"s3cret s3cret\", N = 5 }\nlabels = { \"x\" = \"\"\"y\nz\"\"\" }\n\n[[task.trigger]]\ncron = \"0 0 ? * *\"\n\
+                [[task]]\nid = \"b\"\n[task.env]\nTOKEN = '''\ns3cret\ns3cret'''\n";
+    let answer = |text: &str| {
+        let Err(failure) = parse(Source::new("jobs.toml", text)) else { return };
+        let shown = format!("{}{}", failure.to_text(crate::output::Paint::plain()), failure.to_json());
+        assert!(!shown.contains("s3cret"), "{text}\n{shown}");
+    };
+    for (at, c) in text.char_indices() {
+        let (before, after) = text.split_at(at);
+        answer(before);
+        answer(&format!("{before}{}", &after[c.len_utf8()..]));
+        for wrong in ["\"", "'", "{", "]", "=", "\n", "€", "#", "\\", "\0", "["] {
+            answer(&format!("{before}{wrong}{after}"));
+        }
+    }
+}
