@@ -111,7 +111,8 @@ fn heads(conn: &Connection, project_id: &ProjectId) -> Result<Heads, StoreError>
     const TRIGGER_HEADS: &str = concat!(
         "-- trigger_definitions.heads\nSELECT ",
         revision_columns!(),
-        ", r.trigger_id FROM trigger_definitions d JOIN trigger_revisions r USING (project_id, trigger_id, revision) WHERE d.project_id = ?1"
+        ", r.trigger_id FROM trigger_definitions d JOIN trigger_revisions r USING (project_id, trigger_id, revision)
+         WHERE d.project_id = ?1"
     );
     let tasks = all(conn, &TASKS, TASK_HEADS, [project_id.as_str()], task_head)?;
     let triggers = all(conn, &TRIGGERS, TRIGGER_HEADS, [project_id.as_str()], trigger_head)?;

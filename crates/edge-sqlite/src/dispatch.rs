@@ -79,7 +79,7 @@ impl DispatchStore for SqliteStore {
     async fn earlier_leases(&self, session: &Session, page: u32) -> Result<Vec<OpenLease>, StoreError> {
         check_page(page, CLAIM_PAGE_MAX)?;
         let session = session.clone();
-        self.write(move |tx| settle::earlier_leases(tx, &session, page as usize)).await
+        self.read(move |conn| settle::earlier_leases(conn, &session, page as usize)).await
     }
 
     async fn settle(&self, session: &Session, lease: &OpenLease, evidence: &Evidence) -> Result<Fenced<RunStatus>, StoreError> {

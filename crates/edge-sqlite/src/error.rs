@@ -87,7 +87,8 @@ mod tests {
     fn violated(sql: &str) -> StoreError {
         let conn = rusqlite::Connection::open_in_memory().unwrap();
         conn.execute_batch(
-            "CREATE TABLE runs (id INTEGER PRIMARY KEY, project_id TEXT, idempotency_key TEXT, version INTEGER CONSTRAINT runs_version CHECK (version > 0)) STRICT;
+            "CREATE TABLE runs (id INTEGER PRIMARY KEY, project_id TEXT, idempotency_key TEXT,
+                 version INTEGER CONSTRAINT runs_version CHECK (version > 0)) STRICT;
              CREATE UNIQUE INDEX runs_idempotency_key ON runs (project_id, idempotency_key);
              CREATE UNIQUE INDEX runs_other ON runs (idempotency_key);
              INSERT INTO runs VALUES (1, 'p', 'k', 1);",

@@ -37,7 +37,8 @@ pub(crate) fn statement(
     limit: usize,
 ) -> (String, Vec<Box<dyn ToSql>>) {
     let mut sql = format!(
-        "-- runs.page\nSELECT {}, (SELECT count(*) FROM run_attempts a WHERE a.run_id = runs.id) AS attempts FROM runs INDEXED BY {index} WHERE 1",
+        "-- runs.page\nSELECT {}, (SELECT count(*) FROM run_attempts a WHERE a.run_id = runs.id) AS attempts
+         FROM runs INDEXED BY {index} WHERE 1",
         run_columns!()
     );
     let mut params: Vec<Box<dyn ToSql>> = Vec::new();

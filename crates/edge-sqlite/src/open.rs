@@ -1,6 +1,8 @@
 //! Opening a file: its connections, their settings, and what is refused before anything is written.
 
 use std::{
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -36,7 +38,7 @@ pub struct Authority {
 /// How a file is opened.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// The database file. `<path>.lock` lies beside it, and SQLite's `-wal` and `-shm`.
+    /// The database file, made readable for its owner alone. `<path>.lock` lies beside it, and SQLite's `-wal` and `-shm`.
     pub path: PathBuf,
     /// Written into Runs that the store admits; only Runs of this owner are dispatched. `runtime` in the product.
     pub execution_owner: String,
@@ -84,17 +86,17 @@ pub(crate) struct Reader {
 
 impl Writer {
     pub fn open(options: SqliteOptions, authority: Authority, create: bool) -> Result<Self, StoreError> {
-        let mut conn = connect(&options, create)?;
+        let conn = connect(&options, create)?;
         migrate::check(&conn)?;
         use_wal(&conn, &options)?;
         migrate::migrate(&conn, &authority)?;
-        wait_when_busy(&mut conn, options.busy_timeout_ms)?;
         Ok(Self { conn, authority, options, claims: Claims::default(), scheduler: None, jobs_until_retry: 0, wal_bytes_warned: 0 })
     }
 }
 
 impl Owned for Writer {
-    /// Cuts the log back once it has outgrown its bound. A reader elsewhere may prevent that; nobody waits for it, and a later job tries again.
+    /// Cuts the log back once it has outgrown its bound. A reader elsewhere may prevent that; nobody waits for it, and a later job
+    /// tries again.
     fn between_jobs(&mut self) {
         let bytes = wal_bytes(&self.options.path);
         if bytes <= WAL_BYTES_MAX {
@@ -130,8 +132,7 @@ impl Owned for Writer {
 
 impl Reader {
     pub fn open(options: &SqliteOptions, authority: Authority) -> Result<Self, StoreError> {
-        let mut conn = connect(options, false)?;
-        wait_when_busy(&mut conn, options.busy_timeout_ms)?;
+        let conn = connect(options, false)?;
         conn.pragma_update(None, "query_only", true).map_err(store_error)?;
         Ok(Self { conn, authority })
     }
@@ -154,6 +155,9 @@ fn connect(options: &SqliteOptions, create: bool) -> Result<Connection, StoreErr
     if !create && !options.path.exists() {
         return Err(StoreError::not_found("database", options.path.display()));
     }
+    if create {
+        create_private(&options.path);
+    }
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let mut conn = Connection::open_with_flags(&options.path, flags).map_err(|error| at_path(&options.path, error))?;
@@ -174,6 +178,12 @@ fn connect(options: &SqliteOptions, create: bool) -> Result<Connection, StoreErr
         conn.set_db_config(setting, value).map_err(store_error)?;
     }
     Ok(conn)
+}
+
+/// A new file is its owner's alone, since definitions hold secrets; SQLite gives its log the same mode. If it cannot be made, or is there
+/// already, opening it says so.
+fn create_private(path: &Path) {
+    let _made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// The file takes the WAL mode for good. SQLite does not call the busy handler for that, so concurrent openers wait here.
@@ -204,7 +214,8 @@ fn at_path(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Lock waits end after `timeout_ms`; until then the pauses grow and differ between processes, so that nobody keeps missing the lock in step.
+/// Lock waits end after `timeout_ms`; until then the pauses grow and differ between processes, so that nobody keeps missing the
+/// lock in step.
 fn wait_when_busy(conn: &mut Connection, timeout_ms: u64) -> Result<(), StoreError> {
     let mut began = Instant::now();
     let handler = move |times: i32| {

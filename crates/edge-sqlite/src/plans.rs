@@ -1,4 +1,5 @@
-//! The plans of every page: ordered ranges of the right index, whatever the size of the tables. Counted in SQLite's own steps, never in time.
+//! The plans of every page: ordered ranges of the right index, whatever the size of the tables. Counted in SQLite's own steps,
+//! never in time.
 
 use runtime_core::{
     TimestampMs,

@@ -201,7 +201,8 @@ pub(crate) fn record(conn: &Connection, entry: &LedgerEntry, last_scheduled_at: 
     execute(
         conn,
         "-- schedule_ledger.put
-         INSERT INTO schedule_ledger (id, project_id, trigger_id, trigger_revision, from_ms, to_ms, count, capped, reason, run_id, recorded_at_ms)
+         INSERT INTO schedule_ledger (id, project_id, trigger_id, trigger_revision, from_ms, to_ms, count, capped, reason, run_id,
+             recorded_at_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
          ON CONFLICT (id) DO UPDATE SET (to_ms, count, capped, recorded_at_ms) = (?6, ?7, ?8, ?11)",
         params![

@@ -9,7 +9,7 @@ use runtime_core::{
         Started,
     },
 };
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::{
     control,
@@ -145,12 +145,12 @@ pub(crate) fn expire(tx: &Command<'_>, page: usize) -> Result<Expired, StoreErro
     Ok(answer)
 }
 
-pub(crate) fn earlier_leases(tx: &Command<'_>, session: &Session, page: usize) -> Result<Vec<OpenLease>, StoreError> {
-    check_current(tx.conn, session)?;
-    let rows = of_worker(tx.conn, &session.worker_id)?;
+pub(crate) fn earlier_leases(conn: &Connection, session: &Session, page: usize) -> Result<Vec<OpenLease>, StoreError> {
+    check_current(conn, session)?;
+    let rows = of_worker(conn, &session.worker_id)?;
     let mut open = Vec::new();
     for row in rows.into_iter().filter(|row| row.session.generation < session.generation).take(page) {
-        let (Some(run), Some(attempt)) = (runs::run(tx.conn, row.run_id)?, runs::attempt(tx.conn, row.attempt_id)?) else {
+        let (Some(run), Some(attempt)) = (runs::run(conn, row.run_id)?, runs::attempt(conn, row.attempt_id)?) else {
             return Err(StoreError::corrupt(LEASES.name, "run_id", row.attempt_id));
         };
         open.push(OpenLease { session: row.session, run, attempt, lease_generation: row.generation });

@@ -59,7 +59,8 @@ impl SqliteStore {
         Ok(Self { inner: Arc::new(Inner { writer, reader, options }) })
     }
 
-    /// Takes the lock that makes this handle the single scheduler of the file, until it is closed or its process ends. Taking it again does nothing.
+    /// Takes the lock that makes this handle the single scheduler of the file, until it is closed or its process ends. Taking it
+    /// again does nothing.
     ///
     /// # Errors
     ///

@@ -14,6 +14,7 @@ pub struct SqliteFixture {
     pub clock: Arc<ManualClock>,
     pub authority: Authority,
     pub folder: TempDir,
+    owner: &'static str,
 }
 
 impl SqliteFixture {
@@ -22,7 +23,17 @@ impl SqliteFixture {
     }
 
     pub fn options(&self) -> SqliteOptions {
-        SqliteOptions::new(self.path())
+        SqliteOptions { execution_owner: self.owner.to_owned(), ..SqliteOptions::new(self.path()) }
+    }
+
+    async fn owned_by(owner: &'static str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(start()));
+        let authority = Authority { clock: clock.clone(), ids: Arc::new(SeededIds::new(1)) };
+        let options = SqliteOptions { execution_owner: owner.to_owned(), ..SqliteOptions::new(folder.path().join("ql3.db")) };
+        let store = SqliteStore::open_or_create(options, authority.clone()).await.unwrap();
+        store.become_scheduler().await.unwrap();
+        Self { store, clock, authority, folder, owner }
     }
 
     /// Another handle, as another process would have it.
@@ -59,13 +70,7 @@ pub fn rows(conn: &Connection) -> Vec<String> {
 
 impl Fixture for SqliteFixture {
     async fn fresh() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::new(start()));
-        let authority = Authority { clock: clock.clone(), ids: Arc::new(SeededIds::new(1)) };
-        let options = SqliteOptions::new(folder.path().join("ql3.db"));
-        let store = SqliteStore::open_or_create(options, authority.clone()).await.unwrap();
-        store.become_scheduler().await.unwrap();
-        Self { store, clock, authority, folder }
+        Self::owned_by("runtime").await
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -87,6 +92,10 @@ impl Fixture for SqliteFixture {
     fn capabilities() -> Capabilities {
         // Claims are in the memory of the one scheduler.
         Capabilities { shared_claims: false, corruptible: true }
+    }
+
+    fn execution_owner(&self) -> &str {
+        self.owner
     }
 
     async fn corrupt(&self, damage: Corruption) {
@@ -113,5 +122,46 @@ impl Fixture for SqliteFixture {
 
     async fn dump(&self) -> Vec<String> {
         rows(&self.raw())
+    }
+}
+
+/// A store whose Runs belong to another runtime than the product's.
+pub struct LegacyOwner(SqliteFixture);
+
+impl Fixture for LegacyOwner {
+    async fn fresh() -> Self {
+        Self(SqliteFixture::owned_by("legacy").await)
+    }
+
+    fn store(&self) -> Arc<dyn Store> {
+        self.0.store()
+    }
+
+    async fn second_handle(&self) -> Arc<dyn Store> {
+        self.0.second_handle().await
+    }
+
+    async fn elapse(&self, ms: u64) {
+        self.0.elapse(ms).await;
+    }
+
+    async fn set_clock(&self, at: TimestampMs) {
+        self.0.set_clock(at).await;
+    }
+
+    fn capabilities() -> Capabilities {
+        SqliteFixture::capabilities()
+    }
+
+    fn execution_owner(&self) -> &str {
+        self.0.execution_owner()
+    }
+
+    async fn corrupt(&self, damage: Corruption) {
+        self.0.corrupt(damage).await;
+    }
+
+    async fn dump(&self) -> Vec<String> {
+        self.0.dump().await
     }
 }

@@ -221,8 +221,8 @@ async fn a_claim_writes_nothing() {
              INSERT INTO trigger_definitions SELECT project_id, trigger_id || '-' || n, revision, task_id, archived
                FROM trigger_definitions, n WHERE trigger_id = 't000';
              INSERT INTO trigger_schedules SELECT project_id, trigger_id || '-' || n, trigger_revision, activated_at_ms,
-                 next_fire_at_ms + 3600000 + n, last_scheduled_at_ms, paused_at_ms, paused_by, paused_reason, set_aside_at_ms, set_aside_reason,
-                 schedulable, state_version, claim_version, zone_data_version, updated_at_ms
+                 next_fire_at_ms + 3600000 + n, last_scheduled_at_ms, paused_at_ms, paused_by, paused_reason, set_aside_at_ms,
+                 set_aside_reason, schedulable, state_version, claim_version, zone_data_version, updated_at_ms
                FROM trigger_schedules, n WHERE trigger_id = 't000';",
         )
         .unwrap();

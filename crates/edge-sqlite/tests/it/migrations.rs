@@ -56,6 +56,17 @@ async fn the_file_says_what_it_is() {
     assert_eq!(pragma("journal_mode"), rusqlite::types::Value::Text("wal".to_owned()));
 }
 
+/// Definitions hold secrets.
+#[tokio::test]
+async fn a_new_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fixture = SqliteFixture::fresh().await;
+    for file in ["ql3.db", "ql3.db-wal"] {
+        let mode = fs::metadata(fixture.folder.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+}
+
 /// C32: only a comment was edited.
 #[tokio::test]
 async fn an_edited_comment_is_refused_with_file_and_both_checksums() {
