@@ -20,6 +20,9 @@
 //! | a cancellation | `cancelled` |
 //! | shutdown, a lost lease, a killed guard | nothing: the lease stays open and the attempt becomes `lost`, as after SIGKILL |
 //!
+//! A lease protects an attempt only as far as clocks go: a suspend that is longer than a lease, and a step of the authority's clock by more than that, end
+//! running attempts as `lost` too, because nobody could tell them from attempts whose worker is gone.
+//!
 //! `lost` is settled by the next start of the same worker, on evidence, or by the lease's expiry; the Run follows its retry policy.
 
 mod clock_guard;

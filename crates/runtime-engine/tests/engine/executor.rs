@@ -24,6 +24,8 @@ pub enum Does {
     Stays,
     /// Runs until it is killed: it ignores TERM.
     Defies,
+    /// Like `Defies`, and its guard does not notice that its lease has ended.
+    Outstays,
     /// There is no such program.
     CannotStart,
     /// The guard cannot be started.
@@ -250,12 +252,13 @@ impl Process {
                 Some((after(1), ProcessEnd { detail: Some("no such program".into()), ..ended(EndCause::SpawnFailed, None) }))
             }
             Does::GuardDies { ms } => Some((after(ms), ended(EndCause::Abandoned, Some(9)))),
-            Does::Stays | Does::Defies | Does::NoGuard => None,
+            Does::Stays | Does::Defies | Does::Outstays | Does::NoGuard => None,
         };
-        let stop = if matches!(self.does, Does::Defies) { orders.kill } else { orders.term };
+        let stop = if matches!(self.does, Does::Defies | Does::Outstays) { orders.kill } else { orders.term };
         let stopped = stop.map(|at| (at, ended(EndCause::Stopped, Some(15))));
-        let abandoned = (orders.deadline, ended(EndCause::Abandoned, Some(9)));
-        [own, stopped].into_iter().flatten().chain([abandoned]).min_by_key(|(at, _)| *at).unwrap()
+        let abandoned = (!matches!(self.does, Does::Outstays)).then(|| (orders.deadline, ended(EndCause::Abandoned, Some(9))));
+        let never = (self.began + Duration::from_hours(24), ended(EndCause::Abandoned, None));
+        [own, stopped, abandoned].into_iter().flatten().chain([never]).min_by_key(|(at, _)| *at).unwrap()
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod dispatch;
 mod executor;
+mod hooked;
 mod recovery;
 mod scheduling;
 mod shutdown;

@@ -6,12 +6,15 @@ use runtime_core::{
     definition::{Misfire, TriggerSpec},
     ports::control::ControlStore,
     run::RunStatus,
-    schedule::LedgerReason,
+    schedule::{LedgerReason, ScheduleCommit, Verdict},
 };
 use runtime_engine::EngineEvent;
 use store_contract::Fault;
 
-use crate::world::{HOUR, MINUTE, NOON, World, minute, task, trigger};
+use crate::{
+    hooked::{Hooked, Moment},
+    world::{HOUR, MINUTE, NOON, World, minute, task, trigger},
+};
 
 async fn outage(misfire: Misfire) -> (World, runtime_engine::scheduler::CycleSummary) {
     let world = World::at(NOON - 50_000);
@@ -177,6 +180,25 @@ async fn a_suspend_between_claim_and_commit_drops_the_claims() {
     assert_eq!(world.runs().await.len(), 1);
 }
 
+/// The answer came so late that nothing of it holds any more.
+#[tokio::test(start_paused = true)]
+async fn a_suspend_while_claims_are_taken_drops_them() {
+    let world = World::new();
+    world.schedule("a", "* * * * *").await;
+    let clock = world.clock.clone();
+    let asleep = Hooked::new(world.ports().schedules, move |moment| match moment {
+        Moment::Claimed => {
+            clock.suspend(31_000);
+            Ok(())
+        }
+        Moment::Claim => Ok(()),
+        Moment::Commit(_) => panic!("nothing may be committed under claims that are over"),
+    });
+    let (mut scheduler, _) = world.scheduler_over(asleep);
+    let summary = scheduler.cycle().await.unwrap();
+    assert_eq!((summary.claimed, summary.released), (1, 1));
+}
+
 /// A definition that nobody can read, among others that are due.
 #[tokio::test(start_paused = true)]
 async fn a_trigger_that_cannot_be_stored_delays_nobody() {
@@ -187,12 +209,13 @@ async fn a_trigger_that_cannot_be_stored_delays_nobody() {
     let (mut scheduler, _) = world.scheduler();
     assert_eq!(scheduler.cycle().await.unwrap().initialized, 3);
     world.pass(1_000).await;
-    let ports = world.ports();
-    let poisoned = poison::Poisoned::new(ports.schedules.clone(), "b");
-    let ports = runtime_engine::Ports { schedules: poisoned, ..ports };
-    let guard = runtime_engine::ClockGuard::new(ports.monotonic.clone(), None, world.options.clock, ports.observer.clone());
-    let (_, handle) = world.scheduler();
-    let mut scheduler = runtime_engine::scheduler::Scheduler::new(&ports, std::sync::Arc::new(guard), handle, world.options.clone());
+    let of_b =
+        |commit: &ScheduleCommit| commit.claim().candidate.trigger.id.as_str() == "b" && matches!(commit.verdict(), Verdict::Decided(..));
+    let poisoned = Hooked::new(world.ports().schedules, move |moment| match moment {
+        Moment::Commit(commits) if commits.iter().any(of_b) => Err(StoreError::corrupt("trigger_schedules", "next_fire_at_ms", "b")),
+        _ => Ok(()),
+    });
+    let (mut scheduler, _) = world.scheduler_over(poisoned);
     let summary = scheduler.cycle().await.unwrap();
     assert_eq!((summary.claimed, summary.admitted, summary.set_aside), (3, 2, 1));
     assert!(world.saw(|event| matches!(event, EngineEvent::SetAside { trigger_id, .. } if trigger_id.as_str() == "b")));
@@ -313,52 +336,4 @@ async fn claims_that_could_not_be_given_back_are_given_back_first() {
     }
     world.clock.step(-2 * HOUR);
     assert_eq!(scheduler.cycle().await.unwrap().admitted, 1);
-}
-
-mod poison {
-    use std::sync::Arc;
-
-    use async_trait::async_trait;
-    use runtime_core::{
-        StoreError,
-        ports::schedules::{MovedCursor, ScheduleStore},
-        schedule::{ClaimCommand, ClaimPage, CommitOutcome, ScheduleClaim, ScheduleCommit, Verdict},
-    };
-
-    /// A store that cannot store any decision about one trigger.
-    pub struct Poisoned {
-        inner: Arc<dyn ScheduleStore>,
-        trigger: &'static str,
-    }
-
-    impl Poisoned {
-        pub fn new(inner: Arc<dyn ScheduleStore>, trigger: &'static str) -> Arc<Self> {
-            Arc::new(Self { inner, trigger })
-        }
-    }
-
-    #[async_trait]
-    impl ScheduleStore for Poisoned {
-        async fn claim_due(&self, command: &ClaimCommand, page: u32) -> Result<ClaimPage, StoreError> {
-            self.inner.claim_due(command, page).await
-        }
-
-        async fn commit(&self, commits: Vec<ScheduleCommit>) -> Result<Vec<CommitOutcome>, StoreError> {
-            let poisoned = |commit: &ScheduleCommit| {
-                commit.claim().candidate.trigger.id.as_str() == self.trigger && matches!(commit.verdict(), Verdict::Decided(..))
-            };
-            if commits.iter().any(poisoned) {
-                return Err(StoreError::corrupt("trigger_schedules", "next_fire_at_ms", self.trigger));
-            }
-            self.inner.commit(commits).await
-        }
-
-        async fn release_claims(&self, claims: &[ScheduleClaim]) -> Result<u64, StoreError> {
-            self.inner.release_claims(claims).await
-        }
-
-        async fn refresh_zone_data(&self, version: &str, page: u32) -> Result<(Vec<MovedCursor>, bool), StoreError> {
-            self.inner.refresh_zone_data(version, page).await
-        }
-    }
 }

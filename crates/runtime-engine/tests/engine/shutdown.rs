@@ -1,5 +1,10 @@
 //! Stopping: within its limits, and never worse than a kill.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use runtime_core::{
     StoreError,
     definition::TaskSpec,
@@ -12,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     executor::{Asked, Does},
+    hooked::Hooked,
     world::{MINUTE, World, task},
 };
 
@@ -118,18 +124,20 @@ async fn a_stop_is_bounded_whatever_the_store_does() {
 async fn a_store_that_closes_ends_the_engine_with_its_error() {
     let world = World::new();
     world.schedule("a", "* * * * *").await;
-    let closed = closed::Closes::new(world.ports().schedules);
-    let ports = runtime_engine::Ports { schedules: closed.clone(), ..world.ports() };
+    let closed = Arc::new(AtomicBool::new(false));
+    let is_closed = Arc::clone(&closed);
+    let schedules =
+        Hooked::new(world.ports().schedules, move |_| if is_closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) });
+    let ports = runtime_engine::Ports { schedules, ..world.ports() };
     let engine = runtime_engine::Engine::new(ports, world.options.clone()).unwrap();
     let running = tokio::spawn(engine.run());
     world.pass(MINUTE).await;
-    closed.close();
+    closed.store(true, Ordering::Relaxed);
     assert_eq!(running.await.unwrap(), Err(StoreError::Closed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_the_store_cannot_be_reached_at_the_start_ends() {
-    let world = World::new();
     for operation in ["clock_mark", "refresh_zone_data", "open_session", "earlier_leases"] {
         let world = World::new();
         world.faulty.script(operation, std::iter::repeat_n(Some(Fault::Unavailable), 100_000));
@@ -137,59 +145,5 @@ async fn a_stop_while_the_store_cannot_be_reached_at_the_start_ends() {
         world.pass(60_000).await;
         assert!(!world.saw(|event| matches!(event, EngineEvent::Admitted { .. })));
         engine.stop().await;
-    }
-    drop(world);
-}
-
-mod closed {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    };
-
-    use async_trait::async_trait;
-    use runtime_core::{
-        StoreError,
-        ports::schedules::{MovedCursor, ScheduleStore},
-        schedule::{ClaimCommand, ClaimPage, CommitOutcome, ScheduleClaim, ScheduleCommit},
-    };
-
-    /// A store whose owner goes away.
-    pub struct Closes {
-        inner: Arc<dyn ScheduleStore>,
-        closed: AtomicBool,
-    }
-
-    impl Closes {
-        pub fn new(inner: Arc<dyn ScheduleStore>) -> Arc<Self> {
-            Arc::new(Self { inner, closed: AtomicBool::new(false) })
-        }
-
-        pub fn close(&self) {
-            self.closed.store(true, Ordering::Relaxed);
-        }
-
-        fn open(&self) -> Result<&dyn ScheduleStore, StoreError> {
-            if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(self.inner.as_ref()) }
-        }
-    }
-
-    #[async_trait]
-    impl ScheduleStore for Closes {
-        async fn claim_due(&self, command: &ClaimCommand, page: u32) -> Result<ClaimPage, StoreError> {
-            self.open()?.claim_due(command, page).await
-        }
-
-        async fn commit(&self, commits: Vec<ScheduleCommit>) -> Result<Vec<CommitOutcome>, StoreError> {
-            self.open()?.commit(commits).await
-        }
-
-        async fn release_claims(&self, claims: &[ScheduleClaim]) -> Result<u64, StoreError> {
-            self.open()?.release_claims(claims).await
-        }
-
-        async fn refresh_zone_data(&self, version: &str, page: u32) -> Result<(Vec<MovedCursor>, bool), StoreError> {
-            self.open()?.refresh_zone_data(version, page).await
-        }
     }
 }

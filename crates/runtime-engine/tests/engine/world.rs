@@ -18,6 +18,7 @@ use runtime_core::{
         definitions::{DefinitionStore, Operator, PublishCommand},
         history::{HistoryStore, RunFacts, RunFilter},
         runs::RunReader,
+        schedules::ScheduleStore,
     },
     run::{Run, RunStatus, TriggerType},
     schedule::LedgerEntry,
@@ -153,7 +154,12 @@ impl World {
 
     /// A scheduler that the test turns by hand.
     pub fn scheduler(&self) -> (Scheduler, EngineHandle) {
-        let ports = self.ports();
+        self.scheduler_over(self.faulty.clone())
+    }
+
+    /// The same over another store.
+    pub fn scheduler_over(&self, schedules: Arc<dyn ScheduleStore>) -> (Scheduler, EngineHandle) {
+        let ports = Ports { schedules, ..self.ports() };
         let handle = EngineHandle::new();
         let guard = ClockGuard::new(ports.monotonic.clone(), ports.authority.clone(), self.options.clock, ports.observer.clone());
         (Scheduler::new(&ports, Arc::new(guard), handle.clone(), self.options.clone()), handle)
