@@ -91,7 +91,7 @@ impl<S: Store + ?Sized> FaultyStore<S> {
             (Some(scripted), _) => scripted,
             (None, Some((rng, one_in))) => {
                 let hit = rng.one_in(*one_in);
-                hit.then(|| *rng.pick(&[Fault::Busy, Fault::Unavailable, Fault::CommitLost, Fault::AnswerLost]))
+                hit.then(|| rng.pick(&[Fault::Busy, Fault::Unavailable, Fault::CommitLost, Fault::AnswerLost]))
             }
             (None, None) => None,
         };

@@ -79,6 +79,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     fn capabilities() -> Capabilities;
 
     /// `execution_owner` of the Runs that the store accepts.
+    #[expect(clippy::unnecessary_literal_bound, reason = "an owner may be a value of the fixture")]
     fn execution_owner(&self) -> &str {
         "runtime"
     }

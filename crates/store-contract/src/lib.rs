@@ -10,6 +10,7 @@
 //! oracle of [`differential`]. [`FaultyStore`] puts errors and lost replies in front of any store.
 
 mod clock;
+mod differential;
 
 mod facts;
 mod faulty;
@@ -22,6 +23,7 @@ mod suite;
 pub mod cases;
 
 pub use clock::ManualClock;
+pub use differential::differential;
 
 pub use facts::facts;
 pub use faulty::{Fault, FaultyStore};

@@ -28,8 +28,8 @@ impl Rng {
     }
 
     /// One of `items`, which are not empty.
-    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         let at = self.below(items.len() as u64);
-        &items[usize::try_from(at).expect("an index of a slice")]
+        items[usize::try_from(at).expect("an index of a slice")]
     }
 }

@@ -309,3 +309,29 @@ macro_rules! __index {
 }
 
 __every_case! { __index () }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// A case that nobody runs shows nothing: every public function of the cases is in the list, under the port whose file it stands in.
+    #[test]
+    fn every_case_is_in_the_list() {
+        let mut written = Vec::new();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cases");
+        for port in ["runs", "schedules", "definitions", "dispatch", "control", "history"] {
+            let parts = fs::read_dir(folder.join(port)).into_iter().flatten().map(|entry| entry.unwrap().path());
+            for file in parts.chain([folder.join(port).with_extension("rs")]) {
+                let text = fs::read_to_string(file).unwrap();
+                let names = text.split("\npub async fn ").skip(1).map(|rest| rest.split('(').next().unwrap_or_default());
+                written.extend(names.map(|name| format!("{port}::{name}")));
+            }
+        }
+        let mut listed: Vec<String> = INDEX.iter().map(|case| format!("{}::{}", case.port, case.name)).collect();
+        written.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, written);
+    }
+}

@@ -99,6 +99,19 @@ pub(super) fn difference(before: &[String], after: &[String]) -> Vec<String> {
     gone.chain(new).collect()
 }
 
+/// Something that is good but for one thing, with its name.
+type Mutation<'m, T> = (&'static str, &'m dyn Fn(&mut T));
+
+/// What is good, spoilt in one thing each.
+pub(super) fn spoilt<T: Clone>(good: &T, mutations: &[Mutation<'_, T>]) -> Vec<(&'static str, T)> {
+    let spoil = |(what, mutate): &Mutation<'_, T>| {
+        let mut bad = good.clone();
+        mutate(&mut bad);
+        (*what, bad)
+    };
+    mutations.iter().map(spoil).collect()
+}
+
 /// The identity of a guard.
 pub(super) fn guard() -> Started {
     Started { executor_handle: "pid:17 boot:x".to_owned(), pid: 17, deadline_at: None, log_artifact_id: Some("logs/1".to_owned()) }

@@ -27,7 +27,7 @@ pub async fn a_first_publish_creates_everything(fixture: &impl Fixture) {
     assert_eq!(summary(&published), ["task a created 1", "task b created 1", "trigger t created 1"]);
     assert_eq!((published.at, published.ledger), (start(), vec![]));
     let heads = w.store.heads(&project()).await.unwrap();
-    assert_eq!(heads.tasks.keys().map(|id| id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(heads.tasks.keys().map(runtime_core::ids::TaskId::as_str).collect::<Vec<_>>(), ["a", "b"]);
     let head = &heads.triggers[&trigger_id("t")];
     assert_eq!((head.revision, &head.digest, head.archived, head.created_at), (1, &timer().digest(), false, start()));
     assert_eq!(head.spec, timer());

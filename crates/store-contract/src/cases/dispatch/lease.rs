@@ -6,7 +6,7 @@ use runtime_core::{
     run::{AttemptStatus, CancelReason, RunStatus, Started},
 };
 
-use super::super::kit::{LEASE_MS, assert_unchanged, code, guard, operator, succeeded, task, world};
+use super::super::kit::{LEASE_MS, assert_unchanged, code, guard, operator, spoilt, succeeded, task, world};
 use crate::{Fixture, start};
 
 /// The guard's identity is durable with the transition that lets the command start.
@@ -101,21 +101,22 @@ pub async fn a_fence_that_differs_in_anything_is_stale(fixture: &impl Fixture) {
         w.dispatch(&w.session("other").await, 1).await.leases.remove(0)
     };
     let good = lease.fence.clone();
-    let mutations: [(&str, &dyn Fn(&mut LeaseFence)); 9] = [
-        ("token", &|f| f.token.push('x')),
-        ("empty token", &|f| f.token.clear()),
-        ("another's token", &|f| f.token.clone_from(&run_of_another.fence.token)),
-        ("lease generation", &|f| f.lease_generation += 1),
-        ("worker generation", &|f| f.session.generation += 1),
-        ("session", &|f| f.session.session_id = SessionId::generate(&w.ids, start())),
-        ("worker", &|f| f.session.worker_id = WorkerId::new("other").unwrap()),
-        ("run", &|f| f.run_id = RunId::from_uuid(RequestId::generate(&w.ids, start()).as_uuid())),
-        ("attempt", &|f| f.attempt_id = AttemptId::from_uuid(RequestId::generate(&w.ids, start()).as_uuid())),
-    ];
+    let forgeries = spoilt::<LeaseFence>(
+        &good,
+        &[
+            ("token", &|f| f.token.push('x')),
+            ("empty token", &|f| f.token.clear()),
+            ("another's token", &|f| f.token.clone_from(&run_of_another.fence.token)),
+            ("lease generation", &|f| f.lease_generation += 1),
+            ("worker generation", &|f| f.session.generation += 1),
+            ("session", &|f| f.session.session_id = SessionId::generate(&w.ids, start())),
+            ("worker", &|f| f.session.worker_id = WorkerId::new("other").unwrap()),
+            ("run", &|f| f.run_id = RunId::from_uuid(RequestId::generate(&w.ids, start()).as_uuid())),
+            ("attempt", &|f| f.attempt_id = AttemptId::from_uuid(RequestId::generate(&w.ids, start()).as_uuid())),
+        ],
+    );
     let before = fixture.dump().await;
-    for (what, mutate) in mutations {
-        let mut forged = good.clone();
-        mutate(&mut forged);
+    for (what, forged) in forgeries {
         assert_eq!(w.store.started(&forged, &guard(), None).await.unwrap(), Fenced::Stale, "{what}");
         assert_eq!(w.store.finish(&forged, &succeeded()).await.unwrap(), Fenced::Stale, "{what}");
         assert_eq!(w.store.release(&forged, "no").await.unwrap(), Fenced::Stale, "{what}");

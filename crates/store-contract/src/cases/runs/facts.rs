@@ -6,11 +6,17 @@ use runtime_core::{
     ids::{EventId, ProjectId, RunId, WorkerId},
     limits::SAFE_INTEGER_MAX,
     payload::Payload,
-    ports::runs::RunRepositoryExt,
-    run::{Actor, ActorType, AttemptStatus, Backoff, CancelReason, EventType, RetrySpec, Run, RunAttempt, RunEvent, RunStatus, Safety},
+    ports::{
+        history::RunFacts,
+        runs::{RunRepositoryExt, TxError},
+    },
+    run::{
+        Actor, ActorType, Admission, AttemptStatus, Backoff, CancelReason, EventType, RetrySpec, Run, RunAttempt, RunEvent, RunStatus,
+        Safety,
+    },
 };
 
-use super::super::kit::{assert_unchanged, code, today, tx_code, world};
+use super::super::kit::{World, assert_unchanged, code, today, tx_code, world};
 use crate::{Fixture, start};
 
 /// What was written is there.
@@ -92,11 +98,9 @@ pub async fn every_field_survives(fixture: &impl Fixture) {
         ..new.events[1].clone()
     };
     w.insert(&new).await.unwrap();
-    let found = w.store.facts(new.run.id).await.unwrap().unwrap();
-    assert_eq!(found.run, new.run);
-    assert_eq!(found.attempts, [new.attempt]);
-    assert_eq!(found.policy, Some(new.policy));
-    assert_eq!(found.events, new.events);
+    let Admission { run, attempt, policy, events } = new;
+    let expected = RunFacts { run, attempts: vec![attempt], policy: Some(policy), events: events.into() };
+    assert_eq!(w.store.facts(expected.run.id).await.unwrap(), Some(expected));
 }
 
 /// Absence is an answer, not an error.
@@ -286,9 +290,6 @@ fn event(like: &RunEvent, run_id: RunId, sequence: u64) -> RunEvent {
     RunEvent { id: EventId::from_uuid(like.id.as_uuid()), run_id, sequence, ..like.clone() }
 }
 
-async fn append<F: Fixture>(
-    w: &super::super::kit::World<'_, F>,
-    event: &RunEvent,
-) -> Result<(), runtime_core::ports::runs::TxError<StoreError>> {
+async fn append<F: Fixture>(w: &World<'_, F>, event: &RunEvent) -> Result<(), TxError<StoreError>> {
     w.store.transaction(move |mut tx| Box::pin(async move { tx.append_event(event).await })).await
 }

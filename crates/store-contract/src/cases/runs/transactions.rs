@@ -106,7 +106,7 @@ pub async fn two_transactions_at_once_lose_no_update(fixture: &impl Fixture) {
     let mut won = 0;
     for _ in 0..20 {
         let (a, b) = tokio::join!(raise(&*w.store, id), raise(&*second, id));
-        won += [a, b].into_iter().filter(|answer| raised(answer)).count() as u64;
+        won += [a, b].into_iter().filter(raised).count() as u64;
     }
     assert!(won > 0, "somebody gets on");
     assert_eq!(w.store.run(id).await.unwrap().unwrap().version, 2 + won);

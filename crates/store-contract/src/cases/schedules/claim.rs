@@ -175,7 +175,7 @@ pub async fn what_rests_is_not_claimed(fixture: &impl Fixture) {
     let tasks = || vec![task("a"), task("off")];
     let triggers: Vec<_> = ["aside", "disabled", "gone", "live", "paused"].map(|id| trigger(id, "a", "* * * * *")).into();
     let resting = trigger("resting", "off", "* * * * *");
-    w.publish(tasks(), [&triggers[..], &[resting.clone()]].concat()).await;
+    w.publish(tasks(), [&triggers[..], std::slice::from_ref(&resting)].concat()).await;
     w.cycle().await;
     fixture.elapse(MINUTE).await;
     let claims = w.claim(16).await.claims;

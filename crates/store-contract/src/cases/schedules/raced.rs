@@ -8,7 +8,7 @@ use runtime_core::{
     schedule::{CommitOutcome, ScheduleClaim, ScheduleCommit, Verdict},
 };
 
-use super::super::kit::{LEASE_MS, World, assert_unchanged, operator, project, task, today, trigger, trigger_id, world};
+use super::super::kit::{LEASE_MS, World, assert_unchanged, operator, project, spoilt, task, today, trigger, trigger_id, world};
 use crate::Fixture;
 
 fn timer() -> TriggerSpec {
@@ -142,27 +142,28 @@ pub async fn a_claim_that_differs_in_any_field_is_raced(fixture: &impl Fixture) 
     let claim = w.claim(16).await.claims.remove(0);
     let before = fixture.dump().await;
     let other = || ClaimToken::generate(&w.ids, today("12:00"));
-    let mutations: [(&str, &dyn Fn(&mut ScheduleClaim)); 16] = [
-        ("token", &|c| c.token = other()),
-        ("owner", &|c| c.owner_id = OwnerId::new("scheduler-b").unwrap()),
-        ("claim version", &|c| c.claim_version += 1),
-        ("claim version below", &|c| c.claim_version -= 1),
-        ("expiry", &|c| c.expires_at = c.expires_at.plus_ms(LEASE_MS)),
-        ("state version", &|c| c.candidate.state_version += 1),
-        ("state version below", &|c| c.candidate.state_version -= 1),
-        ("trigger revision", &|c| c.candidate.trigger_revision += 1),
-        ("trigger digest", &|c| c.candidate.trigger_digest = Digest::of(b"other")),
-        ("task revision", &|c| c.candidate.task_revision += 1),
-        ("task digest", &|c| c.candidate.task_digest = Digest::of(b"other")),
-        ("cursor", &|c| c.candidate.next_fire_at = Some(today("12:00"))),
-        ("no cursor", &|c| c.candidate.next_fire_at = None),
-        ("latest admission", &|c| c.candidate.last_scheduled_at = Some(today("12:00"))),
-        ("activation", &|c| c.candidate.activated_at = today("11:00")),
-        ("project", &|c| c.candidate.project_id = "other".parse().unwrap()),
-    ];
-    for (what, mutate) in mutations {
-        let mut forged = claim.clone();
-        mutate(&mut forged);
+    let forgeries = spoilt::<ScheduleClaim>(
+        &claim,
+        &[
+            ("token", &|c| c.token = other()),
+            ("owner", &|c| c.owner_id = OwnerId::new("scheduler-b").unwrap()),
+            ("claim version", &|c| c.claim_version += 1),
+            ("claim version below", &|c| c.claim_version -= 1),
+            ("expiry", &|c| c.expires_at = c.expires_at.plus_ms(LEASE_MS)),
+            ("state version", &|c| c.candidate.state_version += 1),
+            ("state version below", &|c| c.candidate.state_version -= 1),
+            ("trigger revision", &|c| c.candidate.trigger_revision += 1),
+            ("trigger digest", &|c| c.candidate.trigger_digest = Digest::of(b"other")),
+            ("task revision", &|c| c.candidate.task_revision += 1),
+            ("task digest", &|c| c.candidate.task_digest = Digest::of(b"other")),
+            ("cursor", &|c| c.candidate.next_fire_at = Some(today("12:00"))),
+            ("no cursor", &|c| c.candidate.next_fire_at = None),
+            ("latest admission", &|c| c.candidate.last_scheduled_at = Some(today("12:00"))),
+            ("activation", &|c| c.candidate.activated_at = today("11:00")),
+            ("project", &|c| c.candidate.project_id = "other".parse().unwrap()),
+        ],
+    );
+    for (what, forged) in forgeries {
         assert_eq!(w.commit(&[forged]).await, [CommitOutcome::Raced], "{what}");
         assert_unchanged!(fixture, before, what);
     }
