@@ -138,7 +138,7 @@ Every error of the file is reported, not only the first.")]
   ql3 up jobs.toml                 apply the file first
   ql3 up jobs.toml --for 65s       end by itself after 65 seconds
 
-Ctrl-C or SIGTERM stops admitting, lets what runs finish for a while, then stops it so that the next `up` recovers it. A second signal
+Ctrl-C or SIGTERM stops admitting, lets what runs finish for --drain, then stops it so that the next `up` recovers it. A second signal
 stops at once. The exit code tells how `up` itself ended: Runs that failed are listed by `ql3 runs --status failed`, and do not change it.")]
 pub struct Up {
     /// A jobs file to apply first, `-` for standard input
@@ -149,6 +149,9 @@ pub struct Up {
     /// So many Runs at once, over all tasks
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub max_concurrent: u32,
+    /// At the end, what runs may go on for so long before it is stopped
+    #[arg(long = "drain", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
+    pub drain_ms: u64,
 }
 
 #[derive(Debug, Args)]

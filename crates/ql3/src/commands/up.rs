@@ -24,7 +24,7 @@ pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failu
 
     let live = Arc::new(Live::start(Out::new(out.json)));
     let observer = Arc::clone(&live);
-    let options = EdgeOptions { max_concurrent: args.max_concurrent, ..EdgeOptions::new(&global.db) };
+    let options = EdgeOptions { max_concurrent: args.max_concurrent, drain_ms: args.drain_ms, ..EdgeOptions::new(&global.db) };
     let ended = up(args.for_ms, &options, file, signals, &live, Arc::new(move |event| observer.event(event))).await;
     if ended.is_ok() {
         let counts = live.counts();
