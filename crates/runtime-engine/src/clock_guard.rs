@@ -40,8 +40,8 @@ impl ClockGuard {
         Self { monotonic, authority, observer, watched: Mutex::new(watched) }
     }
 
-    /// Takes an observation that came with an answer of the store. `sent_ms` is the monotonic time before the request: an answer that took long may look like
-    /// a leap then, for this once; measured after it, the next prompt answer would, for good.
+    /// Takes an observation that came with an answer of the store. `sent_ms` is the monotonic time before the request. An answer that
+    /// took long may then look like a leap, for this once; with the time after it, the next prompt answer would look like one.
     pub fn observe(&self, authority: TimestampMs, sent_ms: u64, mark: Option<TimestampMs>) -> ClockState {
         self.judge(authority, sent_ms, |watched| watched.mark = mark)
     }

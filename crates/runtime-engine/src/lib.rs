@@ -2,8 +2,8 @@
 //!
 //! An [`Engine`] is given ports and clocks and owns no thread; it runs on any tokio runtime, a current-thread one included.
 //!
-//! * The [`scheduler`] claims what is due, decides each claim from the store's observation and nothing else, and commits. It never asks what time it
-//!   is: it sleeps on a monotonic timer, for a second at most, and asks the store again.
+//! * The [`scheduler`] claims what is due, decides each claim from the store's observation and nothing else, and commits. It never asks
+//!   what time it is: it sleeps on a monotonic timer, for a second at most, and asks the store again.
 //! * The dispatcher leases Runs, starts each under a guard whose identity is durable first, keeps the leases alive, and gives
 //!   back results. It stops what it may not run any more before anybody else may start it.
 //! * [`ClockGuard`] judges the authority's clock. While it is not to be trusted nothing is claimed, leased or expired.
@@ -20,8 +20,8 @@
 //! | a cancellation | `cancelled` |
 //! | shutdown, a lost lease, a killed guard | nothing: the lease stays open and the attempt becomes `lost`, as after SIGKILL |
 //!
-//! A lease protects an attempt only as far as clocks go: a suspend that is longer than a lease, and a step of the authority's clock by more than that, end
-//! running attempts as `lost` too, because nobody could tell them from attempts whose worker is gone.
+//! A lease protects an attempt only as far as clocks go: a suspend that is longer than a lease, or a step of the authority's clock by
+//! more than that, ends running attempts as `lost` too, because nobody could tell them from attempts whose worker is gone.
 //!
 //! `lost` is settled by the next start of the same worker, on evidence, or by the lease's expiry; the Run follows its retry policy.
 
