@@ -78,9 +78,8 @@ CREATE TABLE trigger_schedules (
 
 -- Only rows that can fire, by due time, project, trigger; rows without a cursor stand before all others.
 CREATE INDEX trigger_schedules_due ON trigger_schedules (next_fire_at_ms, project_id, trigger_id) WHERE schedulable = 1;
--- Cursors to compute again after new zone data.
-CREATE INDEX trigger_schedules_zone_data ON trigger_schedules (zone_data_version, project_id, trigger_id)
-    WHERE next_fire_at_ms IS NOT NULL;
+-- Rows to look at again after new zone data.
+CREATE INDEX trigger_schedules_zone_data ON trigger_schedules (zone_data_version, project_id, trigger_id);
 
 -- Why occurrences did not run. run_id is no foreign key: the reason outlives a Run that was pruned.
 CREATE TABLE schedule_ledger (

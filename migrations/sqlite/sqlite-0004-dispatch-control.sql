@@ -18,7 +18,8 @@ CREATE TABLE run_dispatch_leases (
     task_id           TEXT NOT NULL,
     worker_id         TEXT NOT NULL,
     session_id        TEXT NOT NULL CONSTRAINT run_dispatch_leases_session_id CHECK (length(session_id) = 36),
-    worker_generation INTEGER NOT NULL CONSTRAINT run_dispatch_leases_worker_generation CHECK (worker_generation BETWEEN 1 AND 9007199254740991),
+    worker_generation INTEGER NOT NULL
+        CONSTRAINT run_dispatch_leases_worker_generation CHECK (worker_generation BETWEEN 1 AND 9007199254740991),
     lease_generation  INTEGER NOT NULL CONSTRAINT run_dispatch_leases_generation CHECK (lease_generation BETWEEN 1 AND 9007199254740991),
     version           INTEGER NOT NULL CONSTRAINT run_dispatch_leases_version CHECK (version BETWEEN 1 AND 9007199254740991),
     -- SHA-256 of the token and of the request, never either of them: a token follows from its request.

@@ -23,10 +23,18 @@ use crate::{
 
 type TriggerKey = (ProjectId, TriggerId);
 
-/// The latest claim of each trigger that has one. A claim ends with its expiry, and with any change of its row, whoever made it.
+/// The latest claim of each trigger that has one. A claim ends with its expiry, and with whatever raises the row's claim version,
+/// whoever did it: a commit, an edit.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    latest: HashMap<TriggerKey, ScheduleClaim>,
+    latest: HashMap<TriggerKey, Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    claim: ScheduleClaim,
+    /// The row's claim version when it was claimed; claiming does not write.
+    stored_version: u64,
 }
 
 pub(crate) fn key(claim: &ScheduleClaim) -> TriggerKey {
@@ -35,17 +43,12 @@ pub(crate) fn key(claim: &ScheduleClaim) -> TriggerKey {
 
 impl Claims {
     fn free(&self, key: &TriggerKey, row: &ScheduleRow, at: TimestampMs) -> bool {
-        self.latest.get(key).is_none_or(|claim| claim.expires_at <= at || claim.candidate.state_version != row.state_version)
+        self.latest.get(key).is_none_or(|held| held.claim.expires_at <= at || held.stored_version != row.claim_version)
     }
 
     /// Whether it is the claim that was given out, in every field, and has not expired.
     pub fn holds(&self, claim: &ScheduleClaim, at: TimestampMs) -> bool {
-        at < claim.expires_at && self.latest.get(&key(claim)) == Some(claim)
-    }
-
-    /// How many triggers have one, valid or not.
-    pub fn len(&self) -> usize {
-        self.latest.len()
+        at < claim.expires_at && self.latest.get(&key(claim)).is_some_and(|held| held.claim == *claim)
     }
 
     /// Ends a claim.
@@ -62,7 +65,7 @@ impl Claims {
         at: TimestampMs,
     ) -> ScheduleClaim {
         let key = (row.project_id.clone(), row.trigger_id.clone());
-        let before = self.latest.get(&key).map_or(0, |claim| claim.claim_version);
+        let before = self.latest.get(&key).map_or(0, |held| held.claim.claim_version);
         let claim = ScheduleClaim {
             candidate,
             owner_id: command.owner_id.clone(),
@@ -73,7 +76,7 @@ impl Claims {
             unfinished_run,
             locator: 0,
         };
-        self.latest.insert(key, claim.clone());
+        self.latest.insert(key, Held { claim: claim.clone(), stored_version: row.claim_version });
         claim
     }
 }

@@ -106,9 +106,10 @@ fn rows_that_rest_cost_a_claim_nothing() {
 #[test]
 fn stale_zone_data_is_found_by_its_index() {
     let conn = with_triggers();
-    assert_plan(&conn, schedules::STALE_ZONE_DATA, "trigger_schedules_zone_data");
-    assert!(steps(&conn, schedules::STALE_ZONE_DATA, params!["2026a", 256], 0) < 200);
-    assert!(steps(&conn, schedules::STALE_ZONE_DATA, params!["2026b", 256], 256) < 256 * 100);
+    assert_plan(&conn, schedules::NEXT_ZONE_DATA, "trigger_schedules_zone_data");
+    assert_plan(&conn, schedules::OF_ZONE_DATA, "trigger_schedules_zone_data");
+    assert!(steps(&conn, schedules::NEXT_ZONE_DATA, ["2026a"], 0) < 100);
+    assert!(steps(&conn, schedules::OF_ZONE_DATA, params!["2026a", 256], 256) < 256 * 100);
 }
 
 #[test]

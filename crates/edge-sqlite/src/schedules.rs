@@ -6,7 +6,9 @@ use runtime_core::{
     limits::{CLAIM_PAGE_MAX, SUMMARY_BYTES_MAX},
     ports::schedules::{MovedCursor, ScheduleStore},
     run::ExecutorType,
-    schedule::{Action, ClaimCommand, ClaimPage, CommitOutcome, Decision, ScheduleClaim, ScheduleCommit, Verdict, refresh_zone},
+    schedule::{
+        Action, ClaimCommand, ClaimPage, CommitOutcome, Decision, ScheduleClaim, ScheduleCommit, ScheduleRow, Verdict, refresh_zone,
+    },
 };
 use rusqlite::{Connection, params};
 
@@ -16,7 +18,7 @@ use crate::{
     error::{check_page, readable},
     open::Writer,
     schedule_rows::{SCHEDULES, put_schedule, record, schedule_columns, schedule_row, trigger},
-    sql::{all, execute, int, one},
+    sql::{Cells, all, execute, int, one},
     store::SqliteStore,
     tx::{self, Command},
 };
@@ -48,7 +50,7 @@ impl ScheduleStore for SqliteStore {
     async fn refresh_zone_data(&self, zone_data_version: &str, page: u32) -> Result<(Vec<MovedCursor>, bool), StoreError> {
         check_page(page, CLAIM_PAGE_MAX)?;
         let version = zone_data_version.to_owned();
-        self.write(move |tx| refresh(tx, &version, page)).await
+        self.write(move |tx| refresh(tx, &version, page as usize)).await
     }
 }
 
@@ -219,33 +221,29 @@ fn release(writer: &mut Writer, claims: &[ScheduleClaim]) -> Result<u64, StoreEr
         }
         Ok(valid)
     })?;
-    let before = held.len();
+    let mut released = 0;
     for claim in valid {
-        held.end(claim);
+        // A claim that was given twice is released once.
+        if held.holds(claim, claim.acquired_at) {
+            held.end(claim);
+            released += 1;
+        }
     }
-    Ok((before - held.len()) as u64)
+    Ok(released)
 }
 
-fn refresh(tx: &Command<'_>, version: &str, page: u32) -> Result<(Vec<MovedCursor>, bool), StoreError> {
-    let rows = all(tx.conn, &SCHEDULES, STALE_ZONE_DATA, params![version, page], |row| {
-        Ok((readable(schedule_row(row))?, row.flag("schedulable")?))
-    })?;
-    let saturated = rows.len() == page as usize;
+fn refresh(tx: &Command<'_>, version: &str, page: usize) -> Result<(Vec<MovedCursor>, bool), StoreError> {
+    let stale = stale_rows(tx.conn, version, page)?;
+    let saturated = stale.len() == page;
     let mut moved = Vec::new();
-    for (row, schedulable) in rows {
-        let Some(row) = row else { continue };
+    for (row, live) in stale {
         let head = readable(trigger(tx.conn, &row.project_id, &row.trigger_id))?.flatten();
         let next = match head.and_then(|head| head.spec.schedule().ok()) {
             Some(schedule) => refresh_zone(&row, &schedule, tx.at, version),
-            // It cannot be evaluated: its cursor stays for the scheduler, which sets it aside.
-            None => runtime_core::schedule::ScheduleRow {
-                zone_data_version: version.to_owned(),
-                state_version: row.state_version + 1,
-                updated_at: tx.at,
-                ..row.clone()
-            },
+            // It cannot be evaluated, so its cursor says nothing; but it need not be looked at again.
+            None => ScheduleRow { zone_data_version: version.to_owned(), ..row.clone() },
         };
-        put_schedule(tx.conn, &next, schedulable)?;
+        put_schedule(tx.conn, &next, live)?;
         if let (Some(from), Some(to)) = (row.next_fire_at, next.next_fire_at)
             && from != to
         {
@@ -255,18 +253,31 @@ fn refresh(tx: &Command<'_>, version: &str, page: u32) -> Result<(Vec<MovedCurso
     Ok((moved, saturated))
 }
 
-/// Two ranges of one index; as one condition it would be a scan.
-macro_rules! stale_range {
-    ($condition:literal) => {
-        concat!(
-            "SELECT ",
-            schedule_columns!(),
-            ", s.schedulable FROM trigger_schedules s INDEXED BY trigger_schedules_zone_data
-             WHERE s.next_fire_at_ms IS NOT NULL AND s.zone_data_version ",
-            $condition
-        )
-    };
-}
+pub(crate) const NEXT_ZONE_DATA: &str = "-- trigger_schedules.next_zone_data
+    SELECT project_id, trigger_id, zone_data_version FROM trigger_schedules INDEXED BY trigger_schedules_zone_data
+    WHERE zone_data_version > ?1 ORDER BY zone_data_version LIMIT 1";
 
-pub(crate) const STALE_ZONE_DATA: &str =
-    concat!("-- trigger_schedules.stale_zone_data\n", stale_range!("< ?1"), "\nUNION ALL ", stale_range!("> ?1"), " LIMIT ?2");
+pub(crate) const OF_ZONE_DATA: &str = concat!(
+    "-- trigger_schedules.of_zone_data\nSELECT ",
+    schedule_columns!(),
+    ", s.schedulable FROM trigger_schedules s INDEXED BY trigger_schedules_zone_data
+     WHERE s.zone_data_version = ?1 ORDER BY s.project_id, s.trigger_id LIMIT ?2"
+);
+
+/// The first rows by project and trigger that have other zone data, each with its `schedulable`. There are few versions, so each
+/// gives its first rows, and the first of all are among them.
+fn stale_rows(conn: &Connection, version: &str, page: usize) -> Result<Vec<(ScheduleRow, bool)>, StoreError> {
+    let mut rows = Vec::new();
+    let mut last = String::new();
+    while let Some(found) = one(conn, &SCHEDULES, NEXT_ZONE_DATA, [&last], |row| row.text("zone_data_version"))? {
+        if found != version {
+            let read = |row: &Cells<'_>| Ok((readable(schedule_row(row))?, row.flag("schedulable")?));
+            let of_version = all(conn, &SCHEDULES, OF_ZONE_DATA, params![found, int(page as u64)], read)?;
+            rows.extend(of_version.into_iter().filter_map(|(row, live)| Some((row?, live))));
+        }
+        last = found;
+    }
+    rows.sort_by(|(a, _), (b, _)| (&a.project_id, &a.trigger_id).cmp(&(&b.project_id, &b.trigger_id)));
+    rows.truncate(page);
+    Ok(rows)
+}

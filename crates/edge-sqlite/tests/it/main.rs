@@ -18,3 +18,26 @@ mod legacy_owner {
 
     store_contract::contract!(LegacyOwner, cases = 201, skipped = [("shared_claims", 1)]);
 }
+
+/// The reference model and this adapter, under the same commands.
+mod differential {
+    use store_contract::{MemoryFixture, differential};
+
+    use super::*;
+
+    async fn agree(seeds: std::ops::Range<u64>) {
+        for seed in seeds {
+            differential::<MemoryFixture, SqliteFixture>(seed, 300).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn agrees_with_the_reference_model() {
+        agree(1..13).await;
+    }
+
+    #[tokio::test]
+    async fn agrees_with_the_reference_model_under_more_seeds() {
+        agree(1_000..1_013).await;
+    }
+}
