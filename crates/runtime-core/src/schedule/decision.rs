@@ -52,7 +52,7 @@ pub struct Decision {
     pub observed_at: TimestampMs,
     /// What becomes of the trigger.
     pub action: Action,
-    /// The new cursor: the first occurrence after `observed_at`; `None` if there is none within the horizon.
+    /// The new cursor: the first owed occurrence after `observed_at`; `None` if there is none within the horizon.
     pub next_fire_at: Option<TimestampMs>,
     /// All due occurrences that are not admitted. The Run of a `collapsed` stretch is the one that is being admitted.
     pub ledger: Option<Stretch>,
@@ -61,13 +61,17 @@ pub struct Decision {
 /// Decides.
 pub fn decide(input: &DecisionInput<'_>) -> Decision {
     let DecisionInput { schedule, observed_at, .. } = *input;
-    let decided = |action, ledger| Decision { observed_at, action, next_fire_at: schedule.next_after(observed_at), ledger };
+    // A clock that was set back stands before what was admitted; the cursor never does.
+    let after = input.last_scheduled_at.map_or(observed_at, |last| last.max(observed_at));
+    let decided = |action, ledger| Decision { observed_at, action, next_fire_at: schedule.next_after(after), ledger };
     let due = input.next_fire_at.or_else(|| first_owed(schedule, input.activated_at, input.last_scheduled_at));
     // The latest occurrence is found backwards: a long backlog costs nothing here. With changed zone data a stored cursor may no
     // longer be an occurrence; then nothing may be left of what was due.
     let last = due.filter(|due| *due <= observed_at).and_then(|due| schedule.latest_at_or_before(observed_at).filter(|last| *last >= due));
     let (Some(due), Some(last)) = (due, last) else {
-        return decided(Action::Initialize, None);
+        let ahead = due.filter(|due| *due > observed_at);
+        let initialized = decided(Action::Initialize, None);
+        return Decision { next_fire_at: ahead.or(initialized.next_fire_at), ..initialized };
     };
     let beyond_last = last.plus_ms(1);
     let late = observed_at.since_ms(last) > input.grace_ms;

@@ -43,6 +43,22 @@ fn an_occurrence_at_the_activation_belongs_to_the_new_revision_unless_it_was_adm
     assert_eq!(decide(&admitted).action, Action::Initialize);
 }
 
+/// A clock that was set back (and accepted) stands before what was admitted; nothing of that is owed again under a new revision.
+#[test]
+fn a_cursor_never_stands_before_what_was_admitted() {
+    let minutely = schedule("* * * * *", "UTC");
+    let edited = DecisionInput {
+        activated_at: at("2026-01-01T10:02:00Z"),
+        last_scheduled_at: Some(at("2026-01-01T10:05:00Z")),
+        ..input(&minutely, None, "2026-01-01T10:02:10Z")
+    };
+    let decision = decide(&edited);
+    assert_eq!((decision.action, decision.next_fire_at), (Action::Initialize, Some(at("2026-01-01T10:06:00Z"))));
+    // An activation ahead of the clock is kept too.
+    let ahead = DecisionInput { activated_at: at("2026-01-01T10:08:30Z"), ..edited };
+    assert_eq!(decide(&ahead).next_fire_at, Some(at("2026-01-01T10:09:00Z")));
+}
+
 /// C20: 120 outstanding minutes, by policy.
 #[test]
 fn a_long_outage_admits_at_most_one_and_records_all_others() {

@@ -97,7 +97,7 @@ pub fn refresh_zone(row: &ScheduleRow, schedule: &Schedule, at: TimestampMs, zon
     if let Some(cursor) = row.next_fire_at {
         next.activated_at = cursor.min(at).max(row.activated_at);
         if cursor > at {
-            next.next_fire_at = schedule.next_after(at);
+            next.next_fire_at = schedule.next_after(row.last_scheduled_at.map_or(at, |last| last.max(at)));
         }
     }
     zone_data_version.clone_into(&mut next.zone_data_version);
@@ -184,6 +184,8 @@ mod tests {
         let stale = ScheduleRow { next_fire_at: Some(at("2025-02-21T18:45:00Z")), ..row("2025-02-17T00:00:00Z") };
         let fresh = refresh_zone(&stale, &weekly(), now, "b");
         assert_eq!((fresh.next_fire_at, fresh.activated_at), (Some(at("2025-02-21T17:45:00Z")), now));
+        let ahead = ScheduleRow { last_scheduled_at: Some(at("2025-02-21T17:45:00Z")), ..stale.clone() };
+        assert_eq!(refresh_zone(&ahead, &weekly(), now, "b").next_fire_at, Some(at("2025-02-28T17:45:00Z")));
         let due = ScheduleRow { next_fire_at: Some(at("2025-02-19T00:00:00Z")), ..stale };
         let kept = refresh_zone(&due, &weekly(), now, "b");
         assert_eq!((kept.next_fire_at, kept.activated_at), (due.next_fire_at, at("2025-02-19T00:00:00Z")));
