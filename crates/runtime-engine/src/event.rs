@@ -6,7 +6,7 @@ use runtime_core::{
     StoreError, TimestampMs,
     clock::ClockState,
     ids::{AttemptId, ProjectId, RunId, TaskId, TriggerId},
-    ports::schedules::MovedCursor,
+    ports::{executor::ExecutorError, schedules::MovedCursor},
     run::{AttemptOutcome, RunStatus},
     schedule::Stretch,
 };
@@ -99,6 +99,15 @@ pub enum EngineEvent {
         attempt_id: AttemptId,
         /// Why.
         reason: String,
+    },
+    /// The guard of an attempt could not be started: the machine lacks something, and it is tried again until it does not. Told once an attempt.
+    ExecutorTrouble {
+        /// The Run.
+        run_id: RunId,
+        /// The attempt.
+        attempt_id: AttemptId,
+        /// What was tried, and what the system answered.
+        error: ExecutorError,
     },
     /// A result came after the attempt was final: it is recorded, nothing else changed.
     LateResult {

@@ -36,6 +36,9 @@ pub fn of(event: &EngineEvent) -> Value {
             "durationMs": duration_ms, "outputDroppedBytes": output_dropped_bytes,
         }),
         EngineEvent::NotStarted { run_id, attempt_id, reason } => attempt_json("not_started", *run_id, attempt_id, reason),
+        EngineEvent::ExecutorTrouble { run_id, attempt_id, error } => {
+            attempt_json("executor_trouble", *run_id, attempt_id, &error.to_string())
+        }
         EngineEvent::LateResult { run_id, attempt_id } => json!({ "event": "late_result", "runId": run_id, "attemptId": attempt_id }),
         EngineEvent::Left { run_id, attempt_id, reason } => attempt_json("left", *run_id, attempt_id, reason),
         EngineEvent::Settled { run_id, attempt_id, finding, status } => {

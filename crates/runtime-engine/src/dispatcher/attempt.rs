@@ -18,7 +18,10 @@ use super::{
     recovery::{self, Finding},
     slots::{End, Slot},
 };
-use crate::{POLL_MS, event::EngineEvent};
+use crate::{POLL_MS, event::EngineEvent, lifecycle::Phase};
+
+/// A guard that cannot be started is tried again after so long at the latest.
+const PREPARE_AGAIN_MS_MAX: u64 = 5_000;
 
 pub(super) struct Attempt {
     pub shared: Arc<Shared>,
@@ -55,14 +58,7 @@ impl Attempt {
             self.give_back("the worker is stopping").await;
             return None;
         }
-        let nothing_ran = Ran { duration_ms: 0, output_dropped_bytes: 0 };
-        let prepared = match self.shared.ports.executor.prepare(&job(&self.lease)).await {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                self.finish(outcome::not_started(&error), nothing_ran).await;
-                return None;
-            }
-        };
+        let prepared = self.prepare().await?;
         let (prepared, pid) = self.record_start(prepared).await?;
         let left_ms = self.slot.orders.borrow().deadline_ms.saturating_sub(self.shared.now_ms());
         if left_ms == 0 || self.slot.orders.borrow().end == Some(End::Lost) {
@@ -83,8 +79,38 @@ impl Attempt {
                 Some(running)
             }
             Err(error) => {
-                self.finish(outcome::not_started(&error), nothing_ran).await;
+                // Its guard died while the start was being recorded: interrupted, like any attempt whose guard dies.
+                self.leave(&error.to_string(), None, 0).await;
                 None
+            }
+        }
+    }
+
+    /// A guard that cannot be started is the machine's trouble (no process, no space, no directory), not the command's: it is tried
+    /// again until it can, and the attempt is not used up.
+    async fn prepare(&mut self) -> Option<Box<dyn Prepared>> {
+        let job = job(&self.lease);
+        let mut told = false;
+        let mut pause_ms = POLL_MS / 8;
+        loop {
+            let error = match self.shared.ports.executor.prepare(&job).await {
+                Ok(prepared) => return Some(prepared),
+                Err(error) => error,
+            };
+            if !told {
+                told = true;
+                let (run_id, attempt_id) = (self.lease.run.id, self.lease.attempt.id);
+                self.shared.tell(&EngineEvent::ExecutorTrouble { run_id, attempt_id, error });
+            }
+            tokio::select! {
+                _ = self.slot.orders.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(pause_ms)) => pause_ms = (pause_ms * 2).min(PREPARE_AGAIN_MS_MAX),
+                () = self.shared.handle.reached(Phase::Drain) => {}
+            }
+            let orders = *self.slot.orders.borrow();
+            if orders.end.is_some() || self.shared.handle.stopping() || self.shared.now_ms() >= orders.deadline_ms {
+                self.give_back("its guard could not be started").await;
+                return None;
             }
         }
     }

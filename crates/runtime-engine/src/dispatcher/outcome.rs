@@ -1,7 +1,7 @@
 //! What the end of a process means for its attempt.
 
 use runtime_core::{
-    ports::executor::{EndCause, ExecutorError, ProcessEnd},
+    ports::executor::{EndCause, ProcessEnd},
     run::{AttemptOutcome, AttemptResult, Run},
 };
 
@@ -34,11 +34,6 @@ pub(super) fn of(end: &ProcessEnd, stopped: Option<Stopped>) -> Option<AttemptOu
 /// whatever else made it do so, shutdown above all, is not a result.
 pub(super) fn recovered(end: &ProcessEnd, run: &Run) -> Option<AttemptOutcome> {
     of(end, run.cancel_requested_at.map(|_| Stopped::Cancelled))
-}
-
-/// Nothing ran.
-pub(super) fn not_started(error: &ExecutorError) -> AttemptOutcome {
-    spawn_failed(&error.to_string())
 }
 
 fn spawn_failed(summary: &str) -> AttemptOutcome {

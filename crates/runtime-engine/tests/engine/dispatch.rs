@@ -32,7 +32,6 @@ async fn each_end_is_recorded_as_what_it_is() {
         ("bad", Does::Exits { ms: 5, code: 3 }, RunStatus::Failed, AttemptStatus::Failed, Some("exit_code")),
         ("dies", Does::Dies { ms: 5, signal: 11 }, RunStatus::Failed, AttemptStatus::Failed, Some("signal")),
         ("absent", Does::CannotStart, RunStatus::Failed, AttemptStatus::Failed, Some("spawn_failed")),
-        ("unguarded", Does::NoGuard, RunStatus::Failed, AttemptStatus::Failed, Some("spawn_failed")),
     ];
     let engine = world.start();
     for (name, does, status, attempt_status, code) in cases {
@@ -45,6 +44,25 @@ async fn each_end_is_recorded_as_what_it_is() {
         assert_eq!(facts.attempts[0].error_code.as_deref(), code, "{name}");
         assert_eq!(facts.attempts[0].exit_code, if let Does::Exits { code, .. } = does { Some(code) } else { None }, "{name}");
     }
+    engine.stop().await;
+}
+
+/// The machine's trouble is not the command's: no attempt is used up, the operator is told once, and work goes on by itself.
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_cannot_be_started_is_tried_again_until_it_can() {
+    let world = World::new();
+    world.publish(vec![task("a")], vec![]).await;
+    world.executor.script("a", [Does::NoGuard]);
+    let engine = world.start();
+    let id = world.start_run("a").await;
+    let told = || world.events().iter().filter(|e| matches!(e, EngineEvent::ExecutorTrouble { .. })).count();
+    world.until("the trouble is told", || told() == 1).await;
+    // Longer than the lease: it is kept alive meanwhile.
+    world.pass(90_000).await;
+    assert_eq!((told(), world.facts(id).await.run.status), (1, RunStatus::Dispatching));
+    world.executor.script("a", [Does::Exits { ms: 5, code: 0 }]);
+    world.until_status(id, RunStatus::Succeeded).await;
+    assert_eq!(world.facts(id).await.attempts.len(), 1);
     engine.stop().await;
 }
 
