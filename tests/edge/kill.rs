@@ -124,6 +124,8 @@ fn check_policy(id: &str, run: &Value, attempts: &[Value], seed: u64) {
             let expected = if last["status"] == "lost" { "failed" } else { "succeeded" };
             assert_eq!(run["status"], expected, "seed {seed}: {id}");
         }
-        _ => assert!(run["status"] == "succeeded" || attempts.len() == 16, "seed {seed}: {id} is {} after {}", run["status"], attempts.len()),
+        _ => {
+            assert!(run["status"] == "succeeded" || attempts.len() == 16, "seed {seed}: {id} is {} after {}", run["status"], attempts.len())
+        }
     }
 }

@@ -65,8 +65,7 @@ impl Place {
     pub fn json(&self, args: &[&str]) -> Value {
         let out = self.command(args).arg("--json").output().expect("ql3 starts");
         let text = String::from_utf8_lossy(&out.stdout);
-        serde_json::from_str(&text)
-            .unwrap_or_else(|e| panic!("ql3 {args:?}: {e}: {text}\n{}", String::from_utf8_lossy(&out.stderr)))
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("ql3 {args:?}: {e}: {text}\n{}", String::from_utf8_lossy(&out.stderr)))
     }
 
     /// Runs `ql3 ARGS` to its end, which must be good.

@@ -57,7 +57,9 @@ pub fn of(event: &EngineEvent, at: TimestampMs, paint: Paint) -> String {
             line(at, paint, &note, format_args!("{} moved by new zone data", moved.trigger_id), moved_to)
         }
         EngineEvent::NotStarted { run_id, reason, .. } => run_line(at, paint, &note, "not started", *run_id, reason),
-        EngineEvent::ExecutorTrouble { run_id, error, .. } => run_line(at, paint, &bad, "waits: its guard cannot be started", *run_id, error),
+        EngineEvent::ExecutorTrouble { run_id, error, .. } => {
+            run_line(at, paint, &bad, "waits: its guard cannot be started", *run_id, &error.to_string())
+        }
         EngineEvent::LateResult { run_id, .. } => run_line(at, paint, &note, "late result recorded", *run_id, "nothing else changed"),
         EngineEvent::Left { run_id, reason, .. } => run_line(at, paint, &note, "stopped without a result", *run_id, reason),
         EngineEvent::Settled { run_id, finding, status, .. } => run_line(at, paint, &note, &format!("settled: {status}"), *run_id, finding),

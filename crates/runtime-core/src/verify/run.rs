@@ -16,7 +16,10 @@ pub(super) fn check(object: &str, facts: &RunFacts) -> Vec<Finding> {
     }
     let sequences: Vec<u64> = events.iter().map(|e| e.sequence).collect();
     if sequences != (1..=run.event_sequence).collect::<Vec<_>>() {
-        find("event_sequence", format!("{} events, the Run says {}; they must be numbered without a gap", events.len(), run.event_sequence));
+        find(
+            "event_sequence",
+            format!("{} events, the Run says {}; they must be numbered without a gap", events.len(), run.event_sequence),
+        );
     }
     for finding in check_story(run, events.iter().map(|e| e.kind)) {
         find("event_story", finding);
@@ -36,7 +39,15 @@ pub(super) fn check(object: &str, facts: &RunFacts) -> Vec<Finding> {
             find("attempt_number", format!("attempt {} stands at place {}", attempt.attempt, index + 1));
         }
         if attempt.status.is_final() != attempt.finished_at.is_some() {
-            find("attempt_finished", format!("attempt {} is {} and has {} end", attempt.attempt, attempt.status, if attempt.finished_at.is_some() { "an" } else { "no" }));
+            find(
+                "attempt_finished",
+                format!(
+                    "attempt {} is {} and has {} end",
+                    attempt.attempt,
+                    attempt.status,
+                    if attempt.finished_at.is_some() { "an" } else { "no" }
+                ),
+            );
         }
         if index + 1 < attempts.len() && !attempt.status.is_final() {
             find("attempts_overlap", format!("attempt {} is {} although a later one exists", attempt.attempt, attempt.status));
@@ -49,7 +60,10 @@ pub(super) fn check(object: &str, facts: &RunFacts) -> Vec<Finding> {
                 find("attempts_exceeded", format!("{} attempts, {} are allowed", attempts.len(), policy.spec.max_attempts));
             }
             if policy.next_attempt_at.is_some() != (run.status == RunStatus::RetryWait) {
-                find("policy_next_attempt", format!("is {} and its next attempt is {:?}", run.status, policy.next_attempt_at.map(|t| t.to_string())));
+                find(
+                    "policy_next_attempt",
+                    format!("is {} and its next attempt is {:?}", run.status, policy.next_attempt_at.map(|t| t.to_string())),
+                );
             }
         }
     }

@@ -9,7 +9,10 @@ pub(super) fn check(object: &str, item: &TriggerItem) -> Vec<Finding> {
     let mut find = |code, detail: String| out.push(Finding::new(code, object, detail));
     let schedule = &item.schedule;
     if schedule.trigger_revision != item.head.revision {
-        find("schedule_revision", format!("the schedule is at revision {}, the trigger at {}", schedule.trigger_revision, item.head.revision));
+        find(
+            "schedule_revision",
+            format!("the schedule is at revision {}, the trigger at {}", schedule.trigger_revision, item.head.revision),
+        );
     }
     if let (Some(next), Some(last)) = (schedule.next_fire_at, schedule.last_scheduled_at)
         && next <= last
