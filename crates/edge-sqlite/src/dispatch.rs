@@ -1,6 +1,6 @@
 //! `DispatchStore`: sessions and claims; what becomes of a lease is in `settle.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use runtime_core::{
@@ -28,7 +28,7 @@ use crate::{
     settle,
     sql::{all, each, one},
     store::SqliteStore,
-    tx::Command,
+    tx::{self, Command},
     write,
 };
 
@@ -125,9 +125,7 @@ fn claim_page(tx: &Command<'_>, claim: &DispatchClaim) -> Result<DispatchPage, S
     let mut made = made_by(tx.conn, &claim.session, &request)?;
     if made.is_empty() {
         queue_retries(tx)?;
-        for state in pick(tx, claim.slots as usize)? {
-            made.push(dispatch(tx, claim, &request, &state)?);
-        }
+        made = lease_page(tx, claim, &request)?;
     }
     for row in made.into_iter().filter(|row| row.state == LeaseState::Leased && tx.at < row.expires_at) {
         answer.leases.extend(answer_of(tx, claim, &row)?);
@@ -151,7 +149,7 @@ pub(crate) const DUE_RETRIES: &str = "-- run_retry_policies.due
 fn queue_retries(tx: &Command<'_>) -> Result<(), StoreError> {
     let due = all(tx.conn, &POLICIES, DUE_RETRIES, params![tx.at.get(), CLAIM_PAGE_MAX], |row| row.parse("run_id", str::parse::<RunId>))?;
     for run_id in due {
-        readable(write::carry(tx, run_id, &RunCommand::Requeue, &Actor::of(ActorType::Scheduler)))?;
+        tx::alone(tx.conn, || write::carry(tx, run_id, &RunCommand::Requeue, &Actor::of(ActorType::Scheduler)))?;
     }
     Ok(())
 }
@@ -161,8 +159,27 @@ pub(crate) const WAITING: &str = "-- runs.waiting
     WHERE execution_owner = ?1 AND status = 'queued' AND cancel_requested_at_ms IS NULL
     ORDER BY priority DESC, queued_at_ms, id";
 
+/// Leases as many Runs as there are slots. One that cannot be leased gives its slot to the next.
+fn lease_page(tx: &Command<'_>, claim: &DispatchClaim, request: &Digest) -> Result<Vec<LeaseRow>, StoreError> {
+    let (mut made, mut refused) = (Vec::new(), HashSet::new());
+    while made.len() < claim.slots as usize {
+        let picked = pick(tx, claim.slots as usize - made.len(), &refused)?;
+        let refused_before = refused.len();
+        for state in &picked {
+            match tx::alone(tx.conn, || dispatch(tx, claim, request, state))? {
+                Some(row) => made.push(row),
+                None => _ = refused.insert(state.run.id),
+            }
+        }
+        if refused.len() == refused_before {
+            break;
+        }
+    }
+    Ok(made)
+}
+
 /// The Runs that are to be leased, in order. Runs of tasks at their limit are passed over from the index alone.
-fn pick(tx: &Command<'_>, slots: usize) -> Result<Vec<RunState>, StoreError> {
+fn pick(tx: &Command<'_>, slots: usize, refused: &HashSet<RunId>) -> Result<Vec<RunState>, StoreError> {
     let mut picked = Vec::new();
     let mut free: HashMap<(ProjectId, TaskId), Option<u64>> = HashMap::new();
     each(tx.conn, &RUNS, WAITING, [&tx.options.execution_owner], |row| {
@@ -178,7 +195,7 @@ fn pick(tx: &Command<'_>, slots: usize) -> Result<Vec<RunState>, StoreError> {
             return Ok(std::ops::ControlFlow::Continue(()));
         }
         let state = readable(runs::state(tx.conn, row.parse("id", str::parse)?))?.flatten();
-        let Some(state) = state.filter(|state| state.run.status == RunStatus::Queued) else {
+        let Some(state) = state.filter(|state| state.run.status == RunStatus::Queued && !refused.contains(&state.run.id)) else {
             return Ok(std::ops::ControlFlow::Continue(()));
         };
         let run = &state.run;

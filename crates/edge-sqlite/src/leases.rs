@@ -8,7 +8,10 @@ use runtime_core::{
 };
 use rusqlite::{Connection, params};
 
-use crate::sql::{Cells, Table, all, execute, int, one};
+use crate::{
+    error::readable,
+    sql::{Cells, Table, all, execute, int, one},
+};
 
 pub(crate) const SESSIONS: Table = Table { name: "worker_sessions", key: &["worker_id"] };
 pub(crate) const LEASES: Table = Table { name: "run_dispatch_leases", key: &["attempt_id"] };
@@ -179,9 +182,10 @@ pub(crate) const OF_WORKER: &str = concat!(
      WHERE state = 'leased' AND worker_id = ?1 ORDER BY acquired_at_ms, attempt_id"
 );
 
-/// Open leases of a worker, of any of its sessions, oldest first.
+/// Open leases of a worker, of any of its sessions, oldest first. One that cannot be read is passed over.
 pub(crate) fn of_worker(conn: &Connection, worker_id: &WorkerId) -> Result<Vec<LeaseRow>, StoreError> {
-    all(conn, &LEASES, OF_WORKER, [worker_id.as_str()], lease_row)
+    let rows = all(conn, &LEASES, OF_WORKER, [worker_id.as_str()], |row| readable(lease_row(row)))?;
+    Ok(rows.into_iter().flatten().collect())
 }
 
 /// How many attempts of a task are leased.

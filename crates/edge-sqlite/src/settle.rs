@@ -14,11 +14,11 @@ use rusqlite::{Connection, params};
 use crate::{
     control,
     error::readable,
-    leases::{EXPIRED, LEASES, LeaseState, check_current, close_lease, extend_lease, fenced, lease, lease_row, of_worker},
+    leases::{EXPIRED, LEASES, LeaseRow, LeaseState, check_current, close_lease, extend_lease, fenced, lease, lease_row, of_worker},
     rows::EVENTS,
     runs,
     sql::{each, one},
-    tx::Command,
+    tx::{self, Command},
     write,
 };
 
@@ -132,13 +132,10 @@ pub(crate) fn expire(tx: &Command<'_>, page: usize) -> Result<Expired, StoreErro
     for row in over {
         let summary = format!("its lease ended at {} without a result", row.expires_at);
         let command = RunCommand::Lose { error_code: "lease_expired".to_owned(), summary };
-        match write::carry(tx, row.run_id, &command, &Actor::of(ActorType::Reconciler)) {
-            Ok(status) => answer.lost.push((row.attempt_id, row.run_id, status)),
-            // Its Run cannot be read, or was ended past its lease: there is nothing left to expire, and no other lease waits for it.
-            Err(error @ (StoreError::Corrupt { .. } | StoreError::Illegal(_))) => {
-                tracing::error!(%error, run_id = %row.run_id, "a lease without a Run that it could hold is closed");
-            }
-            Err(error) => return Err(error),
+        // If its Run is damaged, or was ended past its lease, there is nothing left to expire, and no other lease waits for it.
+        match tx::alone(tx.conn, || write::carry(tx, row.run_id, &command, &Actor::of(ActorType::Reconciler)))? {
+            Some(status) => answer.lost.push((row.attempt_id, row.run_id, status)),
+            None => tracing::error!(run_id = %row.run_id, "a lease without a Run that it could hold is closed"),
         }
         close_lease(tx.conn, row.attempt_id, LeaseState::Taken, "lease_expired")?;
     }
@@ -149,13 +146,21 @@ pub(crate) fn earlier_leases(conn: &Connection, session: &Session, page: usize) 
     check_current(conn, session)?;
     let rows = of_worker(conn, &session.worker_id)?;
     let mut open = Vec::new();
-    for row in rows.into_iter().filter(|row| row.session.generation < session.generation).take(page) {
-        let (Some(run), Some(attempt)) = (runs::run(conn, row.run_id)?, runs::attempt(conn, row.attempt_id)?) else {
-            return Err(StoreError::corrupt(LEASES.name, "run_id", row.attempt_id));
-        };
-        open.push(OpenLease { session: row.session, run, attempt, lease_generation: row.generation });
+    for row in rows.into_iter().filter(|row| row.session.generation < session.generation) {
+        // What cannot be read is left to expiry, which closes it: nobody can prove anything about it, and the others need not wait.
+        open.extend(readable(open_lease(conn, row))?);
+        if open.len() == page {
+            break;
+        }
     }
     Ok(open)
+}
+
+fn open_lease(conn: &Connection, row: LeaseRow) -> Result<OpenLease, StoreError> {
+    let (Some(run), Some(attempt)) = (runs::run(conn, row.run_id)?, runs::attempt(conn, row.attempt_id)?) else {
+        return Err(StoreError::corrupt(LEASES.name, "run_id", row.attempt_id));
+    };
+    Ok(OpenLease { session: row.session, run, attempt, lease_generation: row.generation })
 }
 
 pub(crate) fn settle(tx: &Command<'_>, session: &Session, open: &OpenLease, evidence: &Evidence) -> Result<Fenced<RunStatus>, StoreError> {

@@ -3,7 +3,7 @@
 //! Writers begin IMMEDIATE: a transaction that began by reading and then wants to write while somebody else has written fails at
 //! once, whatever the busy timeout says.
 
-use runtime_core::{StoreError, TimestampMs, ids::IdSource};
+use runtime_core::{Retry, StoreError, TimestampMs, ids::IdSource};
 use rusqlite::Connection;
 
 use crate::{
@@ -108,9 +108,31 @@ pub(crate) fn whole(conn: &Connection, work: impl FnOnce() -> Result<bool, Store
     let run = |sql| conn.execute_batch(sql).map_err(store_error);
     run("SAVEPOINT part")?;
     let answer = work();
+    if conn.is_autocommit() {
+        // A full disk among others made SQLite roll everything back: there is no part left, and the cause is in the answer.
+        return answer;
+    }
     if !matches!(answer, Ok(true)) {
         run("ROLLBACK TO part")?;
     }
     run("RELEASE part")?;
     answer
+}
+
+/// Does something about one record of several. A record that refuses it for good (damaged by a hand or a disk) is logged and left as it
+/// was, and the others go on: `None`.
+pub(crate) fn alone<T>(conn: &Connection, work: impl FnOnce() -> Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    let mut done = None;
+    let written = whole(conn, || {
+        done = Some(work()?);
+        Ok(true)
+    });
+    match written {
+        Ok(_) => Ok(done),
+        Err(error) if error.retry() == Retry::Never => {
+            tracing::error!(%error, "passed over");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }

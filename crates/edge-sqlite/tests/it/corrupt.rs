@@ -5,17 +5,18 @@ use runtime_core::{
     ports::{
         control::ControlStore,
         definitions::DefinitionStore,
-        dispatch::DispatchStore,
+        dispatch::{DispatchClaim, DispatchStore},
         history::{HistoryStore, RunFilter},
         runs::RunReader,
     },
+    run::{CancelReason, RunStatus},
     schedule::CommitOutcome,
 };
 use store_contract::{Fixture, SeededIds};
 
 use crate::{
     fixture::SqliteFixture,
-    kit::{MINUTE, claim, cycle, decide, dispatch_claim, minutely, project, publish, session, start_task, task, trigger_id},
+    kit::{MINUTE, claim, cycle, decide, dispatch_claim, minutely, operator, project, publish, session, start_task, task, trigger_id},
 };
 use runtime_core::ports::schedules::ScheduleStore;
 
@@ -115,4 +116,70 @@ async fn a_row_that_cannot_be_written_holds_up_no_other_row_of_its_page() {
     assert!(reason.contains("refused by hand"), "{reason}");
     let item = store.trigger(&project(), &trigger_id("bad")).await.unwrap().unwrap();
     assert!(item.schedule.set_aside.is_some() && item.schedule.last_scheduled_at.is_none());
+}
+
+/// Damage that reads well but contradicts itself: the change of that Run fails, for whatever rule, and nobody else's does.
+#[tokio::test]
+async fn a_run_that_contradicts_itself_holds_up_no_other_run() {
+    let damages = [
+        ("a fact of the future", "UPDATE run_events SET sequence = 3 WHERE run_id = ?1 AND sequence = 2"),
+        ("no room for another version", "UPDATE runs SET version = 9007199254740991 WHERE id = ?1"),
+        ("an attempt that has ended", "UPDATE run_attempts SET status = 'failed' WHERE run_id = ?1"),
+    ];
+    for (name, damage) in damages {
+        let fixture = SqliteFixture::fresh().await;
+        let (store, ids) = (&fixture.store, SeededIds::new(3));
+        publish(store, vec![task("a")], vec![]).await;
+        let bad = start_task(store, "a").await.unwrap();
+        fixture.clock.advance(1);
+        let good = start_task(store, "a").await.unwrap();
+        fixture.raw().execute(damage, [bad.to_string()]).unwrap();
+        let session = session(store, &ids).await;
+        // With one slot, the first in the queue would keep it for ever.
+        let claim = DispatchClaim { slots: 1, ..dispatch_claim(&session, &ids) };
+        let page = store.claim(&claim).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(page.leases.iter().map(|lease| lease.run.id).collect::<Vec<_>>(), [good], "{name}");
+        assert_eq!(store.run(bad).await.unwrap().unwrap().status, RunStatus::Queued, "{name}: untouched");
+    }
+}
+
+/// The same for a retry that is due.
+#[tokio::test]
+async fn a_retry_of_a_run_that_has_ended_holds_up_no_dispatch() {
+    let fixture = SqliteFixture::fresh().await;
+    let (store, ids) = (&fixture.store, SeededIds::new(3));
+    publish(store, vec![task("a")], vec![]).await;
+    let bad = start_task(store, "a").await.unwrap();
+    store.cancel(bad, CancelReason::User, &operator()).await.unwrap();
+    fixture.raw().execute("UPDATE run_retry_policies SET next_attempt_at_ms = 1 WHERE run_id = ?1", [bad.to_string()]).unwrap();
+    let good = start_task(store, "a").await.unwrap();
+    let session = session(store, &ids).await;
+    let page = store.claim(&dispatch_claim(&session, &ids)).await.unwrap();
+    assert_eq!(page.leases.iter().map(|lease| lease.run.id).collect::<Vec<_>>(), [good]);
+}
+
+/// And for leases: at expiry, and when a new session asks what the earlier ones left behind.
+#[tokio::test]
+async fn a_damaged_lease_holds_up_no_other_lease() {
+    let damages = [
+        ("the Run cannot change", "UPDATE run_events SET sequence = 4 WHERE run_id = ?1 AND sequence = 3"),
+        ("the Run cannot be read", "UPDATE runs SET status = 'resting' WHERE id = ?1"),
+        ("the lease cannot be read", "UPDATE run_dispatch_leases SET token_hash = 'x' WHERE run_id = ?1"),
+    ];
+    for (name, damage) in damages {
+        let fixture = SqliteFixture::fresh().await;
+        let (store, ids) = (&fixture.store, SeededIds::new(3));
+        publish(store, vec![task("a")], vec![]).await;
+        let bad = start_task(store, "a").await.unwrap();
+        let good = start_task(store, "a").await.unwrap();
+        let first = session(store, &ids).await;
+        assert_eq!(store.claim(&dispatch_claim(&first, &ids)).await.unwrap().leases.len(), 2);
+        fixture.raw().execute(damage, [bad.to_string()]).unwrap();
+        let next = session(store, &ids).await;
+        let open = store.earlier_leases(&next, 256).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(open.iter().any(|lease| lease.run.id == good), "{name}");
+        fixture.clock.advance(30_000);
+        let expired = store.expire(256).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(expired.lost.iter().map(|(_, run, _)| *run).collect::<Vec<_>>(), [good], "{name}");
+    }
 }
