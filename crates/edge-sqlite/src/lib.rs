@@ -5,7 +5,7 @@
 //!
 //! A port in `runtime-core/src/ports/<port>.rs` has its SQL here in `<port>.rs`: `runs` with `transaction` (the composable port) and
 //! `write` (what all ports share), `schedules` with `claims` and `admit`, `definitions` with `pause`, `dispatch` with `leases` and
-//! `settle`, `control`, `history` with `lists`, `evidence`.
+//! `settle`, `control`, `history` with `lists`.
 
 mod admit;
 mod claims;
@@ -13,7 +13,6 @@ mod control;
 mod definitions;
 mod dispatch;
 mod error;
-mod evidence;
 mod history;
 mod leases;
 mod lists;
