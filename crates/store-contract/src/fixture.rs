@@ -59,8 +59,9 @@ pub enum Corruption {
 
 /// A store of its own for each case, with a clock that the case moves.
 pub trait Fixture: Sized + Send + Sync + 'static {
-    /// An empty store. Its authority's clock stands at [`start`] and moves only when it is told to. Its ids come from
-    /// [`crate::SeededIds`] with seed 1, so that they grow in the order in which they are made.
+    /// An empty store. Its authority's clock stands at [`start`] and moves only when it is told to; a database that is its own authority is
+    /// given a clock function that a test can set. Its ids come from [`crate::SeededIds`] with seed 1, so that they grow in the order in
+    /// which they are made.
     fn fresh() -> impl Future<Output = Self> + Send;
 
     /// The store.

@@ -66,16 +66,18 @@ pub struct OperatorAct {
 /// Acts of operators.
 #[async_trait]
 pub trait ControlStore: Send + Sync {
-    /// Admits a Run of a task. A task that is unknown, archived or disabled is refused. Durable together: Run, attempt, policy, events, act.
+    /// Admits a Run of a task. A task that is unknown or archived is `NotFound`, one that is disabled `Invalid`, a key that another task of the project has
+    /// `DuplicateIdempotencyKey`. A known key answers with its Run whatever became of the task. Durable together: Run, attempt, policy, events, act.
     async fn start(&self, command: &StartCommand) -> Result<StartOutcome, StoreError>;
 
     /// Asks a Run to end. Durable together: Run, attempt, event, act. The process is signalled after.
     async fn cancel(&self, run_id: RunId, reason: CancelReason, by: &Operator) -> Result<CancelOutcome, StoreError>;
 
-    /// Admits a new Run of the task revision that a finished Run pinned, with `retry_of_run_id`. A Run that has not ended is refused.
+    /// Admits a new Run of the task revision that a finished Run pinned, with `retry_of_run_id`. A Run that has not ended is `Illegal`.
     async fn retry(&self, run_id: RunId, by: &Operator) -> Result<RunId, StoreError>;
 
-    /// Sets the clock's high-water mark to now, and pulls back schedule rows that are stamped later; see [`crate::clock`]. Answers the mark before.
+    /// Sets the clock's high-water mark to now, and pulls back the stamp of schedule rows that are stamped later, ending their claims; see
+    /// [`crate::clock`]. Cursor, activation and latest admission never go back. Answers the mark before.
     async fn accept_clock(&self, by: &Operator) -> Result<Option<TimestampMs>, StoreError>;
 
     /// The highest authority time that the store has seen committed.

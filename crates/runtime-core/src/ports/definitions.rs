@@ -111,7 +111,9 @@ pub trait DefinitionStore: Send + Sync {
     /// Archives single definitions; a task takes its triggers with it. An unknown or archived key is `NotFound`, and nothing is archived.
     async fn archive(&self, project_id: &ProjectId, keys: &[DefinitionKey], by: &Operator) -> Result<Published, StoreError>;
 
-    /// Pauses or resumes. Durable together: the schedule, the ledger, the Run if one is asked for, the operator's act.
+    /// Pauses or resumes. Durable together: the schedule, the ledger, the Run if one is asked for, the operator's act. With [`Missed::One`] the
+    /// latest missed occurrence is admitted on the operator's account and stands in no ledger, unless the trigger's policy is to skip overlaps and it has an
+    /// unfinished Run. An unknown or archived trigger is `NotFound`.
     async fn set_paused(&self, command: &PauseCommand) -> Result<PauseOutcome, StoreError>;
 
     /// The current revisions of a project, tombstones included.

@@ -156,29 +156,35 @@ pub struct Expired {
 /// Execution. While the authority's clock is below the high-water mark nothing is leased, extended or expired: pages are empty.
 #[async_trait]
 pub trait DispatchStore: Send + Sync {
-    /// Begins a session; its generation is one above the worker's last. Writes of earlier sessions are stale from here on.
+    /// Begins a session; its generation is one above the worker's last. Writes of earlier sessions are stale from here on. The same session id again
+    /// answers with the same session while it is open.
     async fn open_session(&self, worker_id: &WorkerId, session_id: SessionId, capacity: u32) -> Result<Session, StoreError>;
 
-    /// Ends a session. It must hold no leases.
+    /// Ends a session. One that holds leases is refused as `Invalid`; one that is not open any more has ended, and nothing is written.
     async fn close_session(&self, session: &Session) -> Result<(), StoreError>;
 
     /// Leases Runs that are `queued` and not cancelled, by priority, then waiting time, then id. A task at its `max_concurrent` is passed over and holds up
     /// nobody else. First, retries that have become due are queued (at most a page). Durable together: each Run, its attempt,
     /// event and lease.
+    ///
+    /// A session that is not open is refused as `Invalid`. A repeat answers with those leases of the first answer that are still held, token by token
+    /// (tokens follow from the request), and takes nothing new.
     async fn claim(&self, claim: &DispatchClaim) -> Result<DispatchPage, StoreError>;
 
     /// Makes the identity of a guard durable: only after this may the command start. Refused at or after expiry, and when a cancellation was requested
-    /// meanwhile (`Stale`, and the Run is cancelled). `timeout_ms` sets the attempt's deadline by the authority's clock.
+    /// meanwhile (`Stale`, and the Run is cancelled). `timeout_ms` sets the attempt's deadline by the authority's clock. A repeat with the same handle
+    /// answers the same and writes nothing.
     async fn started(&self, fence: &LeaseFence, started: &Started, timeout_ms: Option<u64>) -> Result<Fenced<RunAttempt>, StoreError>;
 
     /// Extends leases in one transaction. At or after expiry a lease is lost.
     async fn renew(&self, session: &Session, fences: &[LeaseFence], lease_ms: u64) -> Result<Renewal, StoreError>;
 
     /// Gives the result; the Run follows by its policy. Accepted until the expiry has been committed. A stale one is recorded as
-    /// `attempt.late_callback_ignored`. A repeat of the same finish is `Stale` and changes nothing else.
+    /// `attempt.late_callback_ignored`, once an attempt, if the fence was the attempt's own and somebody else had ended it. A repeat of a finish that was
+    /// applied is `Stale` and writes nothing.
     async fn finish(&self, fence: &LeaseFence, outcome: &AttemptOutcome) -> Result<Fenced<RunStatus>, StoreError>;
 
-    /// Gives an attempt back that was not started: it waits again, and is not used up.
+    /// Gives an attempt back that was not started: it waits again, and is not used up. If a cancellation was requested, its Run has ended.
     async fn release(&self, fence: &LeaseFence, reason: &str) -> Result<Fenced<()>, StoreError>;
 
     /// Finds expired leases, at most `page` (1 ..= 256), by the authority's clock: attempt `lost`, Run by its policy.
@@ -187,6 +193,7 @@ pub trait DispatchStore: Send + Sync {
     /// Leases of earlier sessions of the session's worker, oldest first, at most `page` (1 ..= 256).
     async fn earlier_leases(&self, session: &Session, page: u32) -> Result<Vec<OpenLease>, StoreError>;
 
-    /// Settles a lease of an earlier session of the same worker, on evidence. `Stale` if it is not open any more.
+    /// Settles a lease of an earlier session of the same worker, on evidence. `Stale` if it is not open any more; a session that is not open is
+    /// refused as `Invalid`. If a cancellation was requested, an attempt that never started is cancelled.
     async fn settle(&self, session: &Session, lease: &OpenLease, evidence: &Evidence) -> Result<Fenced<RunStatus>, StoreError>;
 }

@@ -1,7 +1,7 @@
 //! What operators do to Runs: start, cancel, retry; and accepting a clock.
 
 use runtime_core::{
-    definition::TaskSpec,
+    definition::{TaskSpec, TriggerSpec},
     ids::{ProjectId, RunId},
     ports::{
         control::{CancelOutcome, StartCommand},
@@ -248,6 +248,23 @@ pub async fn a_claim_from_before_an_accepted_clock_is_not_committed(fixture: &im
     w.store.accept_clock(&operator()).await.unwrap();
     assert_eq!(code(w.store.commit(commits).await), "unavailable");
     assert_eq!(w.count_runs().await, 0);
+}
+
+/// What was admitted under the wrong clock is not admitted again under the right one, edited or not.
+pub async fn what_a_wrong_clock_admitted_is_not_admitted_again(fixture: &impl Fixture) {
+    let w = world(fixture);
+    w.scheduled(trigger("t", "a", "* * * * *")).await;
+    w.until("12:06").await;
+    assert_eq!(w.admitted().await.len(), 1);
+    w.until("12:02:10").await;
+    w.store.accept_clock(&operator()).await.unwrap();
+    w.publish(vec![task("a")], vec![TriggerSpec { name: Some("renamed".into()), ..trigger("t", "a", "* * * * *") }]).await;
+    for time in ["12:02:20", "12:03", "12:05:30", "12:06", "12:06:30"] {
+        w.until(time).await;
+        assert_eq!(w.admitted().await, [], "{time}");
+    }
+    w.until("12:07").await;
+    assert_eq!(w.admitted().await.len(), 1);
 }
 
 /// Nothing was ever committed: there is no mark, and accepting sets one.

@@ -270,6 +270,30 @@ impl<F: Fixture> World<'_, F> {
         self.store.run(run_id).await.unwrap().unwrap().status
     }
 
+    /// Has another handle hold the store's lock, lets `call` wait for it, and lets `ms` pass before it lets go. Where a handle waits on a
+    /// thread of its own, `call` may come late and not wait at all; then it has nothing to be wrong about.
+    pub async fn after_a_wait<T>(&self, ms: u64, call: impl Future<Output = T> + Send) -> T {
+        let (other, new, locked) = (self.fixture.second_handle().await, &self.admission(None), &tokio::sync::Notify::new());
+        let hold = other.transaction(move |mut tx| {
+            Box::pin(async move {
+                tx.insert_run(&new.run).await?;
+                locked.notify_one();
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+                self.fixture.elapse(ms).await;
+                Ok::<_, StoreError>(())
+            })
+        });
+        let waits = async {
+            locked.notified().await;
+            call.await
+        };
+        let (outcome, answer) = tokio::join!(hold, waits);
+        outcome.unwrap();
+        answer
+    }
+
     /// Starts the task by hand.
     pub async fn start(&self, task: &str) -> RunId {
         let command = StartCommand {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use runtime_core::{
     Invalid, StoreError, TimestampMs,
     digest::Digest,
-    ids::{ProjectId, RunId, SessionId, TaskId, WorkerId},
+    ids::{AttemptId, RunId, SessionId, WorkerId},
     limits::CLAIM_PAGE_MAX,
     ports::dispatch::{
         DispatchClaim, DispatchPage, DispatchStore, Evidence, Expired, Fenced, Lease, LeaseFence, OpenLease, Renewal, Session, check_lease,
@@ -15,86 +15,19 @@ use runtime_core::{
     },
 };
 
-use super::{Facts, MemoryStore, Turn, check_page, page};
-
-/// The latest start of a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SessionRow {
-    session: Session,
-    closed: bool,
-}
-
-/// The latest lease of an attempt. It is the authority; what the attempt shows of it is a projection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LeaseRow {
-    session: Session,
-    run_id: RunId,
-    generation: u64,
-    /// SHA-256 of the token and of the request, never either of them.
-    token: Digest,
-    request: Digest,
-    acquired_at: TimestampMs,
-    expires_at: TimestampMs,
-    state: LeaseState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LeaseState {
-    Open,
-    Released,
-    /// Its own holder gave the result.
-    Finished,
-    /// Somebody else ended it: expiry, recovery, a cancellation.
-    Taken,
-}
+use super::{
+    MemoryStore, Turn, check_page,
+    leases::{LeaseRow, LeaseState, SessionRow, matches},
+    page,
+};
 
 /// Follows from the request, so that a replay answers with the same one and nobody keeps it.
 fn token(claim: &DispatchClaim, attempt: &RunAttempt, generation: u64) -> String {
     Digest::of(format!("{}:{}:{generation}", claim.request_id, attempt.id).as_bytes()).to_string()
 }
 
-fn matches(lease: &LeaseRow, fence: &LeaseFence) -> bool {
-    (&lease.session, lease.run_id, lease.generation) == (&fence.session, fence.run_id, fence.lease_generation)
-        && lease.token == Digest::of(fence.token.as_bytes())
-}
-
 fn cancelled() -> AttemptOutcome {
     AttemptOutcome { result: AttemptResult::Cancelled, exit_code: None, error_code: Some("cancelled".to_owned()), error_summary: None }
-}
-
-impl Facts {
-    fn current(&self, session: &Session) -> bool {
-        self.sessions.get(&session.worker_id).is_some_and(|row| &row.session == session && !row.closed)
-    }
-
-    fn check_current(&self, session: &Session) -> Result<(), Invalid> {
-        if self.current(session) {
-            return Ok(());
-        }
-        Err(Invalid::new("session", format!("{} is not the open session of worker {}", session.session_id, session.worker_id)))
-    }
-
-    fn open_leases(&self) -> impl Iterator<Item = (&runtime_core::ids::AttemptId, &LeaseRow)> {
-        self.leases.iter().filter(|(_, lease)| lease.state == LeaseState::Open)
-    }
-
-    fn fenced(&self, fence: &LeaseFence) -> Option<&LeaseRow> {
-        let lease = self.leases.get(&fence.attempt_id).filter(|lease| lease.state == LeaseState::Open && matches(lease, fence));
-        lease.filter(|_| self.current(&fence.session))
-    }
-
-    pub(super) fn run_state(&self, run_id: RunId) -> Option<RunState> {
-        let run = self.runs.get(&run_id)?.clone();
-        Some(RunState { attempt: self.latest_attempt(run_id)?.clone(), policy: self.policies.get(&run_id)?.clone(), run })
-    }
-
-    /// Whether so many attempts of the task run as may.
-    fn at_limit(&self, project_id: &ProjectId, task_id: &TaskId) -> bool {
-        let Some(max) = self.task(project_id, task_id).and_then(|task| task.spec.max_concurrent) else { return false };
-        let held = self.open_leases().filter_map(|(_, lease)| self.runs.get(&lease.run_id));
-        let held = held.filter(|run| (&run.project_id, &run.task_id) == (project_id, task_id)).count();
-        held >= page(max)
-    }
 }
 
 impl Turn<'_> {
@@ -114,7 +47,7 @@ impl Turn<'_> {
         Ok(status)
     }
 
-    fn close_lease(&mut self, attempt_id: runtime_core::ids::AttemptId, state: LeaseState) {
+    fn close_lease(&mut self, attempt_id: AttemptId, state: LeaseState) {
         if let Some(lease) = self.facts.leases.get_mut(&attempt_id) {
             lease.state = state;
         }
@@ -305,7 +238,7 @@ impl Turn<'_> {
         let earlier = |lease: &LeaseRow| lease.session.worker_id == session.worker_id && lease.session.generation < session.generation;
         let mut rows: Vec<_> = self.facts.open_leases().filter(|(_, lease)| earlier(lease)).collect();
         rows.sort_by_key(|(id, lease)| (lease.acquired_at, **id));
-        let open = |(id, lease): (&runtime_core::ids::AttemptId, &LeaseRow)| OpenLease {
+        let open = |(id, lease): (&AttemptId, &LeaseRow)| OpenLease {
             session: lease.session.clone(),
             run: self.facts.runs[&lease.run_id].clone(),
             attempt: self.facts.attempts[id].clone(),

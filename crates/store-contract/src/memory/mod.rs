@@ -9,6 +9,7 @@ mod definitions;
 mod dispatch;
 mod fixture;
 mod history;
+mod leases;
 mod runs;
 mod schedules;
 
@@ -27,8 +28,8 @@ use runtime_core::{
 };
 use tokio::sync::Mutex as Turns;
 
-use dispatch::{LeaseRow, SessionRow};
 pub use fixture::MemoryFixture;
+use leases::{LeaseRow, SessionRow};
 
 type TaskKey = (ProjectId, TaskId);
 type TriggerKey = (ProjectId, TriggerId);

@@ -231,6 +231,29 @@ pub async fn a_due_retry_is_queued_and_leased(fixture: &impl Fixture) {
     assert_eq!(w.store.retry_policy(lease.run.id).await.unwrap().unwrap().next_attempt_at, None);
 }
 
+/// A retry has its turn behind those that waited when it was queued again, though its Run is older.
+pub async fn a_retry_waits_behind_those_that_waited_before_it(fixture: &impl Fixture) {
+    let w = world(fixture);
+    let lease = w.running(retried(task("a"), 3)).await;
+    w.store.finish(&lease.fence, &failed()).await.unwrap();
+    fixture.elapse(500).await;
+    let younger = w.start("a").await;
+    fixture.elapse(500).await;
+    assert_eq!(runs(&w.dispatch(&lease.fence.session, 1).await), [younger]);
+    assert_eq!(runs(&w.dispatch(&lease.fence.session, 1).await), [lease.run.id]);
+}
+
+/// C23: the clock is read after the lock. A claim that waited leases from when it got on, not from when it asked.
+pub async fn a_claim_that_waited_leases_from_the_end_of_the_wait(fixture: &impl Fixture) {
+    let w = world(fixture);
+    w.publish(vec![task("a")], vec![]).await;
+    w.start("a").await;
+    let session = w.session("w").await;
+    let page = w.after_a_wait(5_000, w.dispatch(&session, 1)).await;
+    assert_eq!(page.observed_at, start().plus_ms(5_000));
+    assert_eq!(page.leases[0].expires_at, start().plus_ms(5_000 + LEASE_MS));
+}
+
 /// C22: below the mark nothing is leased, extended or expired; what was asked for comes when the clock has caught up.
 pub async fn below_the_mark_nothing_is_leased_extended_or_expired(fixture: &impl Fixture) {
     let w = world(fixture);

@@ -179,3 +179,11 @@ pub async fn a_cancelled_run_ends_when_it_is_released(fixture: &impl Fixture) {
     assert_eq!(w.status(lease.run.id).await, RunStatus::Cancelled);
     assert_eq!(w.attempt_statuses(lease.run.id).await, [AttemptStatus::Cancelled]);
 }
+
+/// C23: the clock is read after the lock. A renewal whose lease ran out while it waited has lost it.
+pub async fn a_renewal_that_waited_beyond_its_lease_has_lost_it(fixture: &impl Fixture) {
+    let w = world(fixture);
+    let lease = w.running(task("a")).await;
+    let renewal = w.after_a_wait(LEASE_MS, w.store.renew(&lease.fence.session, std::slice::from_ref(&lease.fence), LEASE_MS)).await;
+    assert_eq!(renewal.unwrap().lost, [lease.attempt.id]);
+}

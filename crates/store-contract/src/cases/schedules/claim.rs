@@ -266,3 +266,15 @@ pub async fn an_expired_claim_is_not_released(fixture: &impl Fixture) {
     fixture.elapse(LEASE_MS).await;
     assert_eq!(w.store.release_claims(&page.claims).await.unwrap(), 0);
 }
+
+/// An edit ends a claim: the trigger need not wait for the lease of whoever saw the revision before.
+pub async fn an_edit_frees_a_claimed_trigger(fixture: &impl Fixture) {
+    let w = world(fixture);
+    w.publish(vec![task("a")], many("t", 2)).await;
+    assert_eq!(w.claim_as("scheduler-a", 16).await.claims.len(), 2);
+    assert!(w.claim_as("scheduler-b", 16).await.claims.is_empty());
+    w.publish(vec![task("a")], vec![trigger("t00", "a", "*/5 * * * *"), many("t", 2).remove(1)]).await;
+    let page = w.claim_as("scheduler-b", 16).await;
+    assert_eq!(ids(&page), ["t00"]);
+    assert_eq!(w.commit(&page.claims).await, [CommitOutcome::Initialized]);
+}

@@ -197,3 +197,13 @@ pub async fn an_owner_of_the_same_name_is_another_owner(fixture: &impl Fixture) 
     assert_eq!(w.commit(&[first]).await, [CommitOutcome::Raced]);
     assert!(matches!(w.commit(&[second]).await[..], [CommitOutcome::Admitted { .. }]));
 }
+
+/// C23: the clock is read after the lock. A commit that waited beyond its lease is raced.
+pub async fn a_commit_that_waited_beyond_its_lease_is_raced(fixture: &impl Fixture) {
+    let w = world(fixture);
+    w.scheduled(timer()).await;
+    w.until("12:01").await;
+    let claims = w.claim(16).await.claims;
+    assert_eq!(w.after_a_wait(LEASE_MS, w.commit(&claims)).await, [CommitOutcome::Raced]);
+    assert_eq!(w.row("t").await.last_scheduled_at, None);
+}
