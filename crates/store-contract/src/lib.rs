@@ -3,7 +3,7 @@
 //! An adapter implements [`Fixture`] and registers everything in one line:
 //!
 //! ```ignore
-//! store_contract::contract!(SqliteFixture, cases = 150, skipped = [("shared_claims", 2)]);
+//! store_contract::contract!(SqliteFixture, cases = 207, skipped = [("shared_claims", 1)]);
 //! ```
 //!
 //! [`MemoryStore`] is the reference model: it passes the same suite, stands behind unit tests of whatever uses a store, and is the
@@ -11,7 +11,6 @@
 
 mod clock;
 mod differential;
-
 mod facts;
 mod faulty;
 mod fixture;
@@ -24,7 +23,6 @@ pub mod cases;
 
 pub use clock::ManualClock;
 pub use differential::differential;
-
 pub use facts::facts;
 pub use faulty::{Fault, FaultyStore};
 pub use fixture::{Capabilities, Corruption, Fixture, Store, start};

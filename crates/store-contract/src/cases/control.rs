@@ -212,8 +212,8 @@ pub async fn a_run_that_has_not_ended_is_not_retried(fixture: &impl Fixture) {
     assert_eq!(code(w.store.retry(lease.run.id, &operator()).await), "illegal_transition", "it retries by itself");
 }
 
-/// The clock was wrong, something was committed under it, and an operator vouches for the clock as it is now: the mark comes down to it, what was stamped
-/// later can be claimed again. Cursor, activation and latest admission never go back.
+/// The clock was wrong, something was committed under it, and an operator vouches for the clock as it is now: the mark comes down to it,
+/// what was stamped later can be claimed again. Cursor, activation and latest admission never go back.
 pub async fn an_accepted_clock_is_the_mark(fixture: &impl Fixture) {
     let w = world(fixture);
     w.publish(vec![task("a")], vec![trigger("t", "a", "* * * * *")]).await;

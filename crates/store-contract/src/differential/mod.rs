@@ -1,8 +1,8 @@
 //! The same seeded commands against two stores: every answer and what is left in the end must agree.
 //!
 //! Commands are drawn without looking at a store; they name Runs, claims and leases by their place among those that a side has answered
-//! so far, stale ones included. Answers are compared as text in which identities and digests are numbered by their first appearance, so that
-//! two stores may draw their ids in different orders.
+//! so far, stale ones included. Answers are compared as text in which identities and digests are numbered by their first appearance, so
+//! that two stores may draw their ids in different orders.
 
 mod command;
 mod side;

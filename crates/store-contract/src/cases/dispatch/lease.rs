@@ -141,7 +141,8 @@ pub async fn a_cancelled_run_does_not_start(fixture: &impl Fixture) {
     w.store.close_session(&lease.fence.session).await.unwrap();
 }
 
-/// Given back before it started, the attempt waits again and is not used up; the next lease of it has a higher generation, and the old fence is stale.
+/// Given back before it started, the attempt waits again and is not used up; the next lease of it has a higher generation, and the old
+/// fence is stale.
 pub async fn a_released_attempt_waits_again(fixture: &impl Fixture) {
     let w = world(fixture);
     let lease = w.leased(task("a")).await;

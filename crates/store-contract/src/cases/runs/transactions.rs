@@ -175,7 +175,8 @@ pub async fn a_transaction_that_is_dropped_is_rolled_back(fixture: &impl Fixture
     usable(&w).await;
 }
 
-/// C28: the caller goes away at any moment, in the middle of BEGIN or COMMIT too: each transaction is whole or absent, and the store works on.
+/// C28: the caller goes away at any moment, in the middle of BEGIN or COMMIT too: each transaction is whole or absent, and the store
+/// works on.
 pub async fn a_transaction_that_is_dropped_anywhere_is_whole_or_absent(fixture: &impl Fixture) {
     let w = world(fixture);
     let mut tried = Vec::new();

@@ -142,8 +142,8 @@ pub async fn a_page_goes_on_with_the_same_token(fixture: &impl Fixture) {
     assert_eq!(w.commit(&seen).await, vec![CommitOutcome::Initialized; 5]);
 }
 
-/// An apply of a great many triggers does not starve those that are due: those without a cursor get a quarter of a page while others are due.
-/// What is left out for that reason counts as more to come.
+/// An apply of a great many triggers does not starve those that are due: those without a cursor get a quarter of a page while others are
+/// due. What is left out for that reason counts as more to come.
 pub async fn rows_without_a_cursor_take_a_quarter_while_others_are_due(fixture: &impl Fixture) {
     let w = world(fixture);
     let due = many("due", 10);

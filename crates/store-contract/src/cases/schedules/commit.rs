@@ -19,7 +19,8 @@ async fn due<F: Fixture>(w: &World<'_, F>) -> ScheduleClaim {
     w.claim(16).await.claims.remove(0)
 }
 
-/// Run, attempt 1, policy, two events, cursor, latest admission and state version become durable together, stamped with the time of the commit.
+/// Run, attempt 1, policy, two events, cursor, latest admission and state version become durable together, stamped with the time of the
+/// commit.
 pub async fn an_occurrence_becomes_a_run(fixture: &impl Fixture) {
     let w = world(fixture);
     let backoff = Backoff { base_ms: 1_000, max_ms: 60_000 };
@@ -111,7 +112,8 @@ pub async fn every_commit_of_a_page_has_its_own_outcome(fixture: &impl Fixture) 
     assert_eq!(w.count_runs().await, 1);
 }
 
-/// A clock that shows a time before the claim was taken is not believed about anything: the page fails as `unavailable` and may be tried again.
+/// A clock that shows a time before the claim was taken is not believed about anything: the page fails as `unavailable` and may be tried
+/// again.
 pub async fn a_clock_before_the_acquisition_fails_the_page(fixture: &impl Fixture) {
     let w = world(fixture);
     let claim = due(&w).await;
@@ -124,8 +126,8 @@ pub async fn a_clock_before_the_acquisition_fails_the_page(fixture: &impl Fixtur
     assert!(matches!(w.store.commit(vec![commit]).await.unwrap()[..], [CommitOutcome::Admitted { .. }]));
 }
 
-/// The answer was lost and the same commit with the same identities comes again: nothing is written. The answer is `AlreadyAdmitted` with the caller's
-/// own Run, or `Raced`, and then the Run that is there under the caller's id is the proof.
+/// The answer was lost and the same commit with the same identities comes again: nothing is written. The answer is `AlreadyAdmitted` with
+/// the caller's own Run, or `Raced`, and then the Run that is there under the caller's id is the proof.
 pub async fn a_repeated_commit_admits_nothing_twice(fixture: &impl Fixture) {
     let w = world(fixture);
     let claim = due(&w).await;
@@ -224,7 +226,8 @@ pub async fn a_set_aside_trigger_delays_nobody_and_an_edit_revives_it(fixture: &
     assert_eq!(w.row("bad").await.last_scheduled_at, Some(today("12:05")));
 }
 
-/// C20: two hours of a minute job are outstanding. One Run stands for the latest of them, all others are in the ledger, and the numbers add up.
+/// C20: two hours of a minute job are outstanding. One Run stands for the latest of them, all others are in the ledger, and the numbers
+/// add up.
 pub async fn after_an_outage_every_occurrence_is_admitted_or_recorded(fixture: &impl Fixture) {
     let w = world(fixture);
     w.scheduled(trigger("t", "a", "* * * * *")).await;
