@@ -113,7 +113,7 @@ pub fn kill(signal: &str, pid: u32) {
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(120), "waited two minutes for: {what}");
+        assert!(start.elapsed() < Duration::from_mins(2), "waited two minutes for: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`MemoryStore`] is the reference model: it passes the same suite, stands behind unit tests of whatever uses a store, and is the
-//! oracle of [`differential`]. [`FaultyStore`] puts errors and lost replies in front of any store.
+//! oracle of [`differential()`]. [`FaultyStore`] puts errors and lost replies in front of any store.
 
 mod clock;
 mod differential;

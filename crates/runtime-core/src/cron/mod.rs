@@ -24,7 +24,7 @@
 //! The `croner` crate is the oracle of the tests, not the evaluator. Its day extensions are right, but each parsed pattern holds a
 //! table of 5,001 years (half a gigabyte for 100,000 triggers), a search that finds nothing costs milliseconds, it treats only single
 //! values as fixed times, and it accepts what this dialect refuses, so the validation has to know every item anyway. Once it does, a
-//! match set is seven integers ([`matcher`]), searched forwards and backwards alike, in less code than working around the rest.
+//! match set is seven integers (`matcher`), searched forwards and backwards alike, in less code than working around the rest.
 
 mod describe;
 mod expr;
