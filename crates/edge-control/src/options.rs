@@ -84,9 +84,10 @@ impl EdgeOptions {
     }
 }
 
-/// Where the output of the attempts of a file is kept.
+/// Where the output of the attempts of a file is kept: beside the file itself, whatever link leads to it, since recovery looks there.
 pub(crate) fn log_dir(db: &Path) -> PathBuf {
-    let mut path = db.as_os_str().to_owned();
+    let file = if db.is_symlink() { db.canonicalize().ok() } else { None };
+    let mut path = file.map_or_else(|| db.as_os_str().to_owned(), PathBuf::into_os_string);
     path.push(".logs");
     path.into()
 }
@@ -114,6 +115,14 @@ mod tests {
     #[test]
     fn logs_lie_beside_the_file() {
         assert_eq!(EdgeOptions::new("/var/lib/ql3/a.db").log_dir, Path::new("/var/lib/ql3/a.db.logs"));
+    }
+
+    #[test]
+    fn a_link_leads_to_the_same_logs() {
+        let folder = tempfile::tempdir().unwrap().keep().canonicalize().unwrap();
+        std::fs::write(folder.join("a.db"), "").unwrap();
+        std::os::unix::fs::symlink("a.db", folder.join("link.db")).unwrap();
+        assert_eq!(EdgeOptions::new(folder.join("link.db")).log_dir, folder.join("a.db.logs"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -33,6 +34,11 @@ impl SchedulerLock {
     pub fn acquire(database: &Path, at: TimestampMs) -> Result<Self, StoreError> {
         let path = lock_path(database);
         let failed = |error: &dyn std::fmt::Display| unavailable(&format!("{}: {error}", path.display()));
+        let names = database.metadata().map_err(|error| failed(&error))?.nlink();
+        if names > 1 {
+            let database = database.display();
+            return Err(unavailable(&format!("{database} has {names} names (hard links), each with a log of its own: keep one of them")));
+        }
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(|error| failed(&error))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

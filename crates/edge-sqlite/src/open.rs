@@ -2,7 +2,7 @@
 
 use std::{
     fs::OpenOptions,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -38,7 +38,8 @@ pub struct Authority {
 /// How a file is opened.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// The database file, made readable for its owner alone. `<path>.lock` lies beside it, and SQLite's `-wal` and `-shm`.
+    /// The database file, made readable for its owner alone. `<path>.lock` lies beside it, and SQLite's `-wal` and `-shm`; if the path is a
+    /// symbolic link, beside the file that it leads to.
     pub path: PathBuf,
     /// Written into Runs that the store admits; only Runs of this owner are dispatched. `runtime` in the product.
     pub execution_owner: String,
@@ -76,6 +77,8 @@ pub(crate) struct Writer {
     jobs_until_retry: u32,
     /// Size of the log that was last warned of.
     wal_bytes_warned: u64,
+    /// Device and inode of the file that the connection has open.
+    file: (u64, u64),
 }
 
 /// What the reading thread owns.
@@ -87,11 +90,35 @@ pub(crate) struct Reader {
 impl Writer {
     pub fn open(options: SqliteOptions, authority: Authority, create: bool) -> Result<Self, StoreError> {
         let conn = connect(&options, create)?;
+        let options = SqliteOptions { path: resolved(&options.path)?, ..options };
+        let file = identity(&options.path)?;
         migrate::check(&conn)?;
         use_wal(&conn, &options)?;
         migrate::migrate(&conn, &authority)?;
-        Ok(Self { conn, authority, options, claims: Claims::default(), scheduler: None, jobs_until_retry: 0, wal_bytes_warned: 0 })
+        let (claims, scheduler, jobs_until_retry, wal_bytes_warned) = (Claims::default(), None, 0, 0);
+        Ok(Self { conn, authority, options, claims, scheduler, jobs_until_retry, wal_bytes_warned, file })
     }
+
+    /// Refuses to go on with a file that has lost its name: nobody else would ever see what is written to it.
+    pub fn check_file(&self) -> Result<(), StoreError> {
+        if identity(&self.options.path).is_ok_and(|file| file == self.file) {
+            return Ok(());
+        }
+        Err(unavailable(&format!(
+            "{} was removed or replaced while it was open: stop this program and start it again",
+            self.options.path.display()
+        )))
+    }
+}
+
+/// The path without symbolic links, so that whoever opens the file finds the same lock.
+pub(crate) fn resolved(path: &Path) -> Result<PathBuf, StoreError> {
+    path.canonicalize().map_err(|error| unavailable(&format!("{}: {error}", path.display())))
+}
+
+fn identity(path: &Path) -> Result<(u64, u64), StoreError> {
+    let file = path.metadata().map_err(|error| unavailable(&format!("{}: {error}", path.display())))?;
+    Ok((file.dev(), file.ino()))
 }
 
 impl Owned for Writer {

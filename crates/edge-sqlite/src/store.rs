@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::{
     error::{store_error, unavailable},
     lock::SchedulerLock,
-    open::{Authority, Reader, SqliteOptions, Writer, wal_bytes},
+    open::{Authority, Reader, SqliteOptions, Writer, resolved, wal_bytes},
     owner::Owner,
     tx::{self, Command},
 };
@@ -52,9 +52,11 @@ impl SqliteStore {
         Self::open(options, authority, false).await
     }
 
-    async fn open(options: SqliteOptions, authority: Authority, create: bool) -> Result<Self, StoreError> {
-        let (for_writer, for_reader) = ((options.clone(), authority.clone()), options.clone());
+    async fn open(mut options: SqliteOptions, authority: Authority, create: bool) -> Result<Self, StoreError> {
+        let for_writer = (options.clone(), authority.clone());
         let writer = Owner::spawn("ql3-db-write", move || Writer::open(for_writer.0, for_writer.1, create)).await?;
+        options.path = resolved(&options.path)?;
+        let for_reader = options.clone();
         let reader = Owner::spawn("ql3-db-read", move || Reader::open(&for_reader, authority)).await?;
         Ok(Self { inner: Arc::new(Inner { writer, reader, options }) })
     }
@@ -102,7 +104,8 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.inner.writer.call(work).await
+        let checked = |writer: &mut Writer| writer.check_file().and_then(|()| work(writer));
+        self.inner.writer.call(checked).await
     }
 
     /// Runs a command: one transaction of the writing connection.

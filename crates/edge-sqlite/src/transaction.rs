@@ -64,7 +64,7 @@ fn serve(writer: &Writer, began: oneshot::Sender<Result<(), StoreError>>, inbox:
     if began.is_closed() {
         return;
     }
-    let tx = match Transaction::immediate(&writer.conn) {
+    let tx = match writer.check_file().and_then(|()| Transaction::immediate(&writer.conn)) {
         Ok(tx) => tx,
         Err(error) => return drop(began.send(Err(error))),
     };

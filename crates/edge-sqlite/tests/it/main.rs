@@ -3,6 +3,7 @@
 
 mod corrupt;
 mod crash;
+mod files;
 mod fixture;
 mod kit;
 mod locking;
