@@ -79,8 +79,11 @@ pub fn edit(row: &ScheduleRow, edit: &Edit<'_>) -> (ScheduleRow, Option<LedgerEn
         }
         EditKind::Resume => next.paused = None,
     }
-    // The activation never goes back, even if the clock did: what is before it has been recorded.
-    next.activated_at = end.max(row.activated_at);
+    // The activation never goes back, even if the clock did: what is before it has been recorded. What was recorded in this very
+    // millisecond, or before the clock was set back, shows only in the cursor behind it; what was admitted is known anyway.
+    let decided = edit.owing.zip(row.next_fire_at).and_then(|(schedule, cursor)| schedule.latest_at_or_before(cursor.minus_ms(1)));
+    let recorded = decided.filter(|decided| row.last_scheduled_at < Some(*decided));
+    next.activated_at = end.max(row.activated_at).max(recorded.map_or(end, |last| last.plus_ms(1)));
     next.next_fire_at = None;
     next.set_aside = None;
     next.state_version += 1;
@@ -176,6 +179,22 @@ mod tests {
         let (archived, entry) = apply(&row("2025-02-17T00:00:00Z"), &EditKind::Archive { revision: 2 }, due);
         assert_eq!(entry.unwrap().stretch.reason, LedgerReason::Archived);
         assert!(archived.activated_at > at(due), "a revision in the same millisecond does not get it again");
+    }
+
+    /// The ledger has it (an overlap, say), and no Run does: only the cursor shows that it was decided.
+    #[test]
+    fn what_was_decided_before_the_cursor_is_not_owed_again() {
+        let (due, next_week) = (at("2025-02-21T17:45:00Z"), at("2025-02-28T17:45:00Z"));
+        let decided = ScheduleRow { next_fire_at: Some(next_week), updated_at: due, ..row("2025-02-17T00:00:00Z") };
+        // In the same millisecond, and after the clock was set back.
+        for instant in ["2025-02-21T17:45:00Z", "2025-02-20T00:00:00Z"] {
+            let pause = EditKind::Pause { by: "me".into(), reason: None };
+            for kind in [EditKind::Republish { revision: 2 }, pause] {
+                let (edited, entry) = apply(&decided, &kind, instant);
+                assert!(entry.is_none());
+                assert_eq!(first_owed(&weekly(), edited.activated_at, None), Some(next_week), "{kind:?} at {instant}");
+            }
+        }
     }
 
     #[test]
