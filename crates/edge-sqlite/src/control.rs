@@ -152,7 +152,7 @@ fn retry(tx: &Command<'_>, run_id: RunId, by: &Operator) -> Result<RunId, StoreE
     Ok(new_id)
 }
 
-/// Only stamps are pulled back: cursor, activation and latest admission never go back.
+/// Only stamps are pulled back, and with them the retries that wait: cursor, activation and latest admission never go back.
 fn accept_clock(tx: &Command<'_>, by: &Operator) -> Result<Option<TimestampMs>, StoreError> {
     let before = mark(tx.conn)?;
     execute(
@@ -160,6 +160,14 @@ fn accept_clock(tx: &Command<'_>, by: &Operator) -> Result<Option<TimestampMs>, 
         "-- trigger_schedules.pull_back
          UPDATE trigger_schedules SET updated_at_ms = ?1, state_version = state_version + 1, claim_version = claim_version + 1
          WHERE updated_at_ms > ?1",
+        [tx.at.get()],
+    )?;
+    execute(
+        tx.conn,
+        "-- run_retry_policies.pull_back
+         UPDATE run_retry_policies SET (next_attempt_at_ms, version, updated_at_ms)
+           = (?1 + next_attempt_at_ms - updated_at_ms, version + 1, ?1)
+         WHERE next_attempt_at_ms IS NOT NULL AND updated_at_ms > ?1",
         [tx.at.get()],
     )?;
     let shown = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());

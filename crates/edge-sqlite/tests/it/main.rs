@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod corrupt;
+mod clock;
 mod crash;
 mod files;
 mod fixture;

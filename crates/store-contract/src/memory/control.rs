@@ -112,6 +112,14 @@ impl Turn<'_> {
                 row.claim_version += 1;
             }
         }
+        for policy in self.facts.policies.values_mut().filter(|policy| policy.updated_at > self.now) {
+            if let Some(next) = policy.next_attempt_at {
+                // The delay stays what it was.
+                policy.next_attempt_at = Some(self.now.plus_ms(next.since_ms(policy.updated_at)));
+                policy.version += 1;
+                policy.updated_at = self.now;
+            }
+        }
         let shown = before.map_or_else(|| "none".to_owned(), |mark| mark.to_string());
         self.act("clock_accept", None, "clock", format!("the mark was {shown}"), by);
         self.facts.clock_mark = Some(self.now);
