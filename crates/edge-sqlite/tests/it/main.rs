@@ -9,6 +9,7 @@ mod fixture;
 mod kit;
 mod locking;
 mod migrations;
+mod verify;
 
 use fixture::{LegacyOwner, SqliteFixture};
 

@@ -28,6 +28,7 @@ pub(super) async fn check(object: &str, item: &TriggerItem, store: &dyn HistoryS
             out.push(Finding::new("occurrence_twice", object, detail));
         }
     }
+    out.extend(check_cursor(object, item, &ledger, store).await?);
     let (Ok(evaluator), Some(cursor)) = (item.head.spec.schedule(), item.schedule.next_fire_at) else { return Ok(out) };
     if !item.schedulable() {
         return Ok(out);
@@ -66,6 +67,28 @@ pub(super) async fn check(object: &str, item: &TriggerItem, store: &dyn HistoryS
         out.push(Finding::new("proof_behind", object, format!("{latest} is admitted, the schedule says {}", text(last))));
     }
     Ok(out)
+}
+
+/// What is recorded was decided, so the cursor stands behind it. The scheduler may have moved on since `item` was read, but the schedule
+/// that is read now is later than the ledger.
+async fn check_cursor(
+    object: &str,
+    item: &TriggerItem,
+    ledger: &[LedgerEntry],
+    store: &dyn HistoryStore,
+) -> Result<Option<Finding>, StoreError> {
+    let behind = |item: &TriggerItem| {
+        let cursor = item.schedule.next_fire_at?;
+        let latest = ledger.iter().map(|entry| entry.stretch.to).max()?;
+        (cursor <= latest).then_some((cursor, latest))
+    };
+    if behind(item).is_none() {
+        return Ok(None);
+    }
+    let now = store.trigger(&item.head.project_id, &item.head.spec.id).await?;
+    Ok(now.as_ref().and_then(behind).map(|(cursor, latest)| {
+        Finding::new("cursor_back", object, format!("the cursor {cursor} is not after the last recorded occurrence {latest}"))
+    }))
 }
 
 fn check_entry(object: &str, entry: &LedgerEntry) -> Option<Finding> {
