@@ -133,9 +133,11 @@ pub(crate) fn expire(tx: &Command<'_>, page: usize) -> Result<Expired, StoreErro
         let summary = format!("its lease ended at {} without a result", row.expires_at);
         let command = RunCommand::Lose { error_code: "lease_expired".to_owned(), summary };
         // If its Run is damaged, or was ended past its lease, there is nothing left to expire, and no other lease waits for it.
-        match tx::alone(tx.conn, || write::carry(tx, row.run_id, &command, &Actor::of(ActorType::Reconciler)))? {
-            Some(status) => answer.lost.push((row.attempt_id, row.run_id, status)),
-            None => tracing::error!(run_id = %row.run_id, "a lease without a Run that it could hold is closed"),
+        let lost = tx::alone(tx.conn, || write::carry(tx, row.run_id, &command, &Actor::of(ActorType::Reconciler)))?;
+        if let Some(status) = lost {
+            answer.lost.push((row.attempt_id, row.run_id, status));
+        } else {
+            tracing::error!(run_id = %row.run_id, "a lease without a Run that it could hold is closed");
         }
         close_lease(tx.conn, row.attempt_id, LeaseState::Taken, "lease_expired")?;
     }

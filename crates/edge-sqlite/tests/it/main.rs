@@ -1,8 +1,8 @@
 //! The contract on SQLite, and what only SQLite can get wrong.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod corrupt;
 mod clock;
+mod corrupt;
 mod crash;
 mod files;
 mod fixture;
