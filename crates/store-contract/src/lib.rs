@@ -2,7 +2,7 @@
 //!
 //! An adapter implements [`Fixture`] and registers everything in one line:
 //!
-//! ```ignore
+//! ```text
 //! store_contract::contract!(SqliteFixture, cases = 207, skipped = [("shared_claims", 1)]);
 //! ```
 //!
