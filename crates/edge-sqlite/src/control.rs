@@ -22,13 +22,13 @@ use crate::{
     error::check_page,
     runs,
     schedule_rows::{task, task_revision},
-    sql::{Table, all, execute, one},
+    sql::{Cells, Table, all, execute, one},
     store::SqliteStore,
     tx::{self, Command},
     write,
 };
 
-const ACTS: Table = Table { name: "operator_acts", key: &["id"] };
+pub(crate) const ACTS: Table = Table { name: "operator_acts", key: &["id"] };
 const MARK: Table = Table { name: "clock_mark", key: &["one"] };
 
 #[async_trait]
@@ -193,18 +193,28 @@ pub(crate) fn act(
     .map(|_| ())
 }
 
+/// Columns of `operator_acts`.
+macro_rules! act_columns {
+    () => {
+        "id, at_ms, operator, reason, act, project_id, object, detail"
+    };
+}
+
+pub(crate) use act_columns;
+
 fn acts(conn: &Connection, limit: u32) -> Result<Vec<OperatorAct>, StoreError> {
-    const SQL: &str = "-- operator_acts.newest
-        SELECT id, at_ms, operator, reason, act, project_id, object, detail FROM operator_acts ORDER BY id DESC LIMIT ?1";
-    all(conn, &ACTS, SQL, [limit], |row| {
-        Ok(OperatorAct {
-            at: row.time("at_ms")?,
-            by: Operator { name: row.text("operator")?, reason: row.opt_text("reason")? },
-            act: row.text("act")?,
-            project_id: row.opt_parse("project_id", str::parse)?,
-            object: row.text("object")?,
-            detail: row.text("detail")?,
-        })
+    const SQL: &str = concat!("-- operator_acts.newest\nSELECT ", act_columns!(), " FROM operator_acts ORDER BY id DESC LIMIT ?1");
+    all(conn, &ACTS, SQL, [limit], operator_act)
+}
+
+pub(crate) fn operator_act(row: &Cells<'_>) -> Result<OperatorAct, StoreError> {
+    Ok(OperatorAct {
+        at: row.time("at_ms")?,
+        by: Operator { name: row.text("operator")?, reason: row.opt_text("reason")? },
+        act: row.text("act")?,
+        project_id: row.opt_parse("project_id", str::parse)?,
+        object: row.text("object")?,
+        detail: row.text("detail")?,
     })
 }
 

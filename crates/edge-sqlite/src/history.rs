@@ -53,7 +53,7 @@ impl HistoryStore for SqliteStore {
 
     async fn trigger(&self, project_id: &ProjectId, trigger_id: &TriggerId) -> Result<Option<TriggerItem>, StoreError> {
         let (project_id, trigger_id) = (project_id.clone(), trigger_id.clone());
-        self.read(move |conn| Ok(trigger_items(conn, ONE_TRIGGER, [project_id.as_str(), trigger_id.as_str()])?.pop())).await
+        self.read(move |conn| trigger_item(conn, &project_id, &trigger_id)).await
     }
 
     async fn ledger(
@@ -166,6 +166,11 @@ pub(crate) const LIVE_TRIGGERS: &str =
 const ONE_TRIGGER: &str = trigger_items!("one", "d.project_id = ?1 AND d.trigger_id = ?2");
 pub(crate) const ALL_TRIGGERS: &str =
     trigger_items!("all", "(d.project_id, d.trigger_id) > (?1, ?2) ORDER BY d.project_id, d.trigger_id LIMIT ?3");
+
+/// One trigger, archived or not.
+pub(crate) fn trigger_item(conn: &Connection, project_id: &ProjectId, trigger_id: &TriggerId) -> Result<Option<TriggerItem>, StoreError> {
+    Ok(trigger_items(conn, ONE_TRIGGER, [project_id.as_str(), trigger_id.as_str()])?.pop())
+}
 
 fn trigger_items(conn: &Connection, sql: &str, params: impl Params) -> Result<Vec<TriggerItem>, StoreError> {
     const LAST_RUN: &str = "-- runs.last_of_trigger

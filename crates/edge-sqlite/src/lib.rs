@@ -5,7 +5,7 @@
 //!
 //! A port in `runtime-core/src/ports/<port>.rs` has its SQL here in `<port>.rs`: `runs` with `transaction` (the composable port) and
 //! `write` (what all ports share), `schedules` with `claims` and `admit`, `definitions` with `pause`, `dispatch` with `leases` and
-//! `settle`, `control`, `history` with `lists`.
+//! `settle`, `control`, `history` with `lists`, `instants`.
 
 mod admit;
 mod claims;
@@ -14,6 +14,7 @@ mod definitions;
 mod dispatch;
 mod error;
 mod history;
+mod instants;
 mod leases;
 mod lists;
 mod lock;

@@ -5,6 +5,7 @@ use std::{
     io::{Read, Seek, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use runtime_core::{StoreError, TimestampMs};
@@ -29,6 +30,35 @@ pub(crate) fn lock_path(database: &Path) -> PathBuf {
     path.into()
 }
 
+/// Whether somebody holds the lock. The look itself holds it for a moment, shared with other lookers.
+pub(crate) fn is_held(database: &Path) -> Result<bool, StoreError> {
+    let path = lock_path(database);
+    let failed = |error: &dyn std::fmt::Display| unavailable(&format!("{}: {error}", path.display()));
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(&error)),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Takes the lock. Whoever only looked lets go at once, so what is taken is tried again before it counts.
+fn lock(file: &File) -> Result<(), Errno> {
+    const TRIES: u32 = 5;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if tries < TRIES => std::thread::sleep(Duration::from_millis(10)),
+            outcome => return outcome,
+        }
+    }
+}
+
 impl SchedulerLock {
     /// Takes the lock, or says who holds it.
     pub fn acquire(database: &Path, at: TimestampMs) -> Result<Self, StoreError> {
@@ -41,7 +71,7 @@ impl SchedulerLock {
         }
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(|error| failed(&error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let mut holder = String::new();

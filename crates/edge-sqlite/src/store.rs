@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::{
     error::{store_error, unavailable},
-    lock::SchedulerLock,
+    lock::{self, SchedulerLock},
     open::{Authority, Reader, SqliteOptions, Writer, resolved, wal_bytes},
     owner::Owner,
     tx::{self, Command},
@@ -75,6 +75,15 @@ impl SqliteStore {
             Ok(())
         })
         .await
+    }
+
+    /// Whether somebody is the scheduler of the file, this handle or another, in this process or another.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] if the lock cannot be looked at.
+    pub fn has_scheduler(&self) -> Result<bool, StoreError> {
+        lock::is_held(&self.inner.options.path)
     }
 
     /// A number that changes when another process has written, and not when this handle has. Writes nothing.

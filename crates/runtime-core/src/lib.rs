@@ -18,6 +18,7 @@ pub mod run;
 pub mod schedule;
 pub mod time;
 pub mod verify;
+pub mod why;
 
 pub use error::{ErrorCode, Retry, StoreError};
 pub use invalid::Invalid;

@@ -17,6 +17,7 @@ use runtime_core::{
         definitions::{DefinitionStore, Operator, PauseCommand, PauseOutcome, PublishCommand, Published},
         dispatch::{DispatchClaim, DispatchPage, DispatchStore, Evidence, Expired, Fenced, LeaseFence, OpenLease, Renewal, Session},
         history::{HistoryStore, Overview, RunCursor, RunFacts, RunFilter, RunPage, TaskItem, TriggerItem},
+        instants::{InstantFacts, InstantStore},
         runs::{RunReader, RunRepository, Work},
         schedules::{MovedCursor, ScheduleStore},
     },
@@ -192,5 +193,8 @@ hand_on! {
         fn all_triggers(after: Option<(&ProjectId, &TriggerId)>, limit: u32) -> Vec<TriggerItem>;
         fn revision_text(project_id: &ProjectId, key: &DefinitionKey, revision: u32) -> Option<(String, Digest)>;
         fn occurrences(project_id: &ProjectId, trigger_id: &TriggerId, from: TimestampMs, to: TimestampMs, limit: u32) -> Vec<Run>;
+    }
+    InstantStore {
+        fn instant(project_id: &ProjectId, trigger_id: &TriggerId, at: TimestampMs) -> Option<InstantFacts>;
     }
 }

@@ -6,17 +6,17 @@ use runtime_core::{
     TimestampMs,
     ids::RunId,
     ports::{
-        control::ControlStore, definitions::DefinitionStore, dispatch::DispatchStore, history::HistoryStore, runs::RunRepository,
-        schedules::ScheduleStore,
+        control::ControlStore, definitions::DefinitionStore, dispatch::DispatchStore, history::HistoryStore, instants::InstantStore,
+        runs::RunRepository, schedules::ScheduleStore,
     },
 };
 
 use crate::facts::facts;
 
 /// Every port of a store.
-pub trait Store: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore {}
+pub trait Store: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + InstantStore {}
 
-impl<S: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + ?Sized> Store for S {}
+impl<S: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + InstantStore + ?Sized> Store for S {}
 
 /// 2026-01-05T12:00:30Z, a Monday: where the clock of a fresh fixture stands.
 pub fn start() -> TimestampMs {

@@ -298,6 +298,17 @@ macro_rules! __every_case {
                 the_text_of_a_revision_fits_its_digest,
                 an_eventful_day_verifies,
             }
+            instants {
+                an_admitted_instant_has_its_run,
+                an_instant_ahead_is_not_due_and_a_due_one_is_not_lost,
+                a_recorded_instant_has_its_reason,
+                an_instant_is_judged_by_the_revision_of_its_time,
+                a_paused_instant_names_who_paused,
+                a_resting_instant_names_the_revision_that_rested,
+                what_is_no_occurrence_has_neighbours,
+                an_instant_is_its_triggers_own,
+                every_instant_of_an_eventful_day_is_explained,
+            }
         }
     };
 }
@@ -327,7 +338,7 @@ mod tests {
     fn every_case_is_in_the_list() {
         let mut written = Vec::new();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cases");
-        for port in ["runs", "schedules", "definitions", "dispatch", "control", "history"] {
+        for port in ["runs", "schedules", "definitions", "dispatch", "control", "history", "instants"] {
             let parts = fs::read_dir(folder.join(port)).into_iter().flatten().map(|entry| entry.unwrap().path());
             for file in parts.chain([folder.join(port).with_extension("rs")]) {
                 let text = fs::read_to_string(file).unwrap();

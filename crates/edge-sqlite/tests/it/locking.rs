@@ -31,7 +31,9 @@ async fn a_second_scheduler_is_refused_and_told_who_holds_the_lock() {
     let unentitled = second.claim_due(&claim_command(&SeededIds::new(3)), 1).await.unwrap_err();
     assert_eq!(unentitled.code().as_str(), "invalid_input");
     fixture.store.become_scheduler().await.expect("the holder may ask again");
+    assert!(second.has_scheduler().unwrap() && fixture.store.has_scheduler().unwrap());
     fixture.store.close().await;
+    assert!(!second.has_scheduler().unwrap(), "a look takes no lock");
     second.become_scheduler().await.expect("the lock went with its holder");
 }
 

@@ -13,13 +13,13 @@ mod verify;
 
 use fixture::{LegacyOwner, SqliteFixture};
 
-store_contract::contract!(SqliteFixture, cases = 207, skipped = [("shared_claims", 1)]);
+store_contract::contract!(SqliteFixture, cases = 216, skipped = [("shared_claims", 1)]);
 
 /// The schema takes any owner; the suite is registered once for each of two.
 mod legacy_owner {
     use super::*;
 
-    store_contract::contract!(LegacyOwner, cases = 207, skipped = [("shared_claims", 1)]);
+    store_contract::contract!(LegacyOwner, cases = 216, skipped = [("shared_claims", 1)]);
 }
 
 /// The reference model and this adapter, under the same commands.

@@ -31,10 +31,12 @@ mod expr;
 mod field;
 mod matcher;
 mod schedule;
+mod wall;
 mod zone;
 
 pub use expr::{CronExpr, DayRule};
 pub use schedule::{Note, Occurrence, Schedule};
+pub use wall::WallTime;
 pub use zone::TimeZone;
 
 /// Pins grammar, field count, day rule and daylight-saving rule: stored beside every expression, so that its digest always means one

@@ -88,6 +88,10 @@ impl TimeZone {
         self.name
     }
 
+    pub(super) fn zone(&self) -> &tz::TimeZone {
+        &self.zone
+    }
+
     /// The offset at `second` and how long it lasts: `start` is `second`, whenever the offset began. Seconds outside the calendar
     /// count as its nearest one.
     pub(super) fn segment_from(&self, second: i64) -> Segment {

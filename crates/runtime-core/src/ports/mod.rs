@@ -10,6 +10,7 @@ pub mod definitions;
 pub mod dispatch;
 pub mod executor;
 pub mod history;
+pub mod instants;
 pub mod runs;
 pub mod schedules;
 

@@ -6,7 +6,6 @@
 
 use super::{
     Pause, ScheduleRow,
-    decision::first_owed,
     ledger::{LedgerEntry, LedgerReason, Stretch},
 };
 use crate::{TimestampMs, cron::Schedule};
@@ -60,7 +59,7 @@ pub fn edit(row: &ScheduleRow, edit: &Edit<'_>) -> (ScheduleRow, Option<LedgerEn
     // An occurrence at this very instant belongs to what follows, if anything follows.
     let end = if matches!(edit.kind, EditKind::Archive { .. }) { edit.at.plus_ms(1) } else { edit.at };
     let stretch = edit.owing.and_then(|schedule| {
-        let from = row.next_fire_at.or_else(|| first_owed(schedule, row.activated_at, row.last_scheduled_at))?;
+        let from = row.next_owed(schedule)?;
         Stretch::between(schedule, from, end, reason, None)
     });
     let entry = stretch.map(|stretch| LedgerEntry {
@@ -115,7 +114,7 @@ mod tests {
     use crate::{
         cron::{CronExpr, TimeZone},
         ids::{ProjectId, TriggerId},
-        schedule::SetAside,
+        schedule::{SetAside, decision::first_owed},
     };
 
     fn at(text: &str) -> TimestampMs {

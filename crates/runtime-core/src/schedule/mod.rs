@@ -12,6 +12,7 @@ pub use ledger::{LedgerEntry, LedgerReason, Stretch};
 
 use crate::{
     TimestampMs,
+    cron::Schedule,
     ids::{ProjectId, TriggerId},
     limits::{LEASE_MS_MAX, MISFIRE_GRACE_MS_MAX, MISFIRE_GRACE_SLACK_MS},
 };
@@ -44,6 +45,13 @@ pub struct ScheduleRow {
     pub zone_data_version: String,
     /// Authority time of the last change.
     pub updated_at: TimestampMs,
+}
+
+impl ScheduleRow {
+    /// The first occurrence that is neither admitted nor recorded: the cursor, or where the next look puts it.
+    pub fn next_owed(&self, schedule: &Schedule) -> Option<TimestampMs> {
+        self.next_fire_at.or_else(|| decision::first_owed(schedule, self.activated_at, self.last_scheduled_at))
+    }
 }
 
 /// A pause is a fact of the schedule, not a revision of the definition: applying a file never touches it.

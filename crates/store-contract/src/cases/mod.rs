@@ -7,5 +7,6 @@ pub mod control;
 pub mod definitions;
 pub mod dispatch;
 pub mod history;
+pub mod instants;
 pub mod runs;
 pub mod schedules;

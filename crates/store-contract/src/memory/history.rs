@@ -25,7 +25,7 @@ impl Facts {
         self.runs.values().filter(|run| of(run)).max_by_key(|run| (run.created_at, run.id)).map(|run| (run.id, run.status))
     }
 
-    fn trigger_item(&self, key: &TriggerKey) -> Option<TriggerItem> {
+    pub(super) fn trigger_item(&self, key: &TriggerKey) -> Option<TriggerItem> {
         let head = self.trigger(key)?.clone();
         let task_live = self.task_live(&head);
         let last_run = self.last_run(|run| run.project_id == key.0 && run.trigger_id.as_ref() == Some(&key.1));

@@ -9,6 +9,7 @@ mod definitions;
 mod dispatch;
 mod fixture;
 mod history;
+mod instants;
 mod leases;
 mod runs;
 mod schedules;
