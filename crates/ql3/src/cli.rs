@@ -121,6 +121,58 @@ Every error of the file is reported, not only the first.")]
     /// Show, start, cancel or repeat a Run
     #[command(subcommand, after_help = REFERENCES)]
     Run(Run),
+    /// Explain what became, or will become, of one instant of a trigger
+    #[command(after_help = "Examples:
+  ql3 why nightly 2026-03-29T02:30           the wall clock of the trigger's zone
+  ql3 why nightly 2026-03-29T01:00:00Z       an instant
+  ql3 why nightly 2026-03-29T02:30 --json | jq -r .verdict
+
+It was admitted, or it was not run for a reason that is recorded, or it lies ahead, or it is no occurrence: then the nearest ones are \
+shown. What is asked about is judged by the revision that was current then.")]
+    Why {
+        #[arg(value_name = "TRIGGER", value_parser = trigger)]
+        trigger: TriggerId,
+        /// 2026-03-29T02:30 on the wall clock of the trigger's zone, or RFC 3339
+        #[arg(value_name = "INSTANT")]
+        instant: String,
+    },
+    /// Record a trigger's occurrences instead of running them, until it is resumed
+    #[command(after_help = "Examples:
+  ql3 pause nightly
+  ql3 pause nightly --reason \"the disk is being replaced\"
+
+What runs goes on. A pause is no change of the definition: applying a file keeps it. `ql3 triggers` shows who paused what, and why.")]
+    Pause {
+        #[arg(value_name = "TRIGGER", value_parser = trigger)]
+        trigger: TriggerId,
+        /// Recorded with the act, and shown while the pause lasts
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Run a paused trigger's occurrences again, from now on
+    #[command(after_help = "Examples:
+  ql3 resume nightly
+  ql3 resume nightly --missed one      one Run makes up for what the pause kept back
+
+What the pause kept back stays recorded as `paused`. With `--missed one` the latest of it is run now, unless the trigger skips overlaps \
+and a Run of it is unfinished.")]
+    Resume {
+        #[arg(value_name = "TRIGGER", value_parser = trigger)]
+        trigger: TriggerId,
+        /// What becomes of the occurrences that the pause kept back
+        #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+        missed: MissedChoice,
+        /// Recorded with the act
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// List what operators did, newest first
+    #[command(after_help = "Examples:\n  ql3 acts\n  ql3 acts --limit 500 --json | jq '.acts[] | select(.act == \"pause\")'")]
+    Acts {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_PAGE_MAX)))]
+        limit: u32,
+    },
     /// Check the stored facts: one Run an occurrence, sequences, versions, digests
     #[command(after_help = "Example:\n  ql3 verify && echo fine\n\nExit code 0 only if nothing was found, 1 if something was.")]
     Verify,
@@ -291,6 +343,16 @@ pub struct Logs {
     /// Every byte as it was written
     #[arg(long, conflicts_with = "json")]
     pub raw: bool,
+}
+
+/// `--missed`.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub enum MissedChoice {
+    /// Nothing is run for them
+    #[default]
+    Skip,
+    /// One Run, for the latest of them
+    One,
 }
 
 #[derive(Debug, Subcommand)]

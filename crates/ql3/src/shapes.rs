@@ -9,6 +9,7 @@ use runtime_core::{
         history::{RunListItem, TriggerItem},
     },
     run::{CancelReason, RetryPolicy, RetrySpec, Run, RunAttempt, RunEvent, RunStatus},
+    schedule::LedgerEntry,
 };
 use serde_json::{Value, json};
 
@@ -53,6 +54,16 @@ pub fn run_item(item: &RunListItem) -> Value {
         "id": run.id, "projectId": run.project_id, "taskId": run.task_id, "triggerId": run.trigger_id, "status": run.status.as_str(),
         "scheduledFor": at(run.scheduled_for), "createdAt": at(Some(run.created_at)), "startedAt": at(run.started_at),
         "finishedAt": at(run.finished_at), "attempts": item.attempts, "errorCode": run.error_code, "errorSummary": run.error_summary,
+    })
+}
+
+/// A Run that something else speaks of.
+pub fn run_brief(run: &Run) -> Value {
+    json!({
+        "id": run.id, "status": run.status.as_str(), "taskId": run.task_id, "taskRevision": run.task_revision,
+        "taskDigest": run.task_digest.as_str(), "triggerRevision": run.trigger_revision,
+        "triggerDigest": run.trigger_digest.as_ref().map(runtime_core::digest::Digest::as_str), "triggeredBy": run.triggered_by,
+        "createdAt": at(Some(run.created_at)), "startedAt": at(run.started_at), "finishedAt": at(run.finished_at),
     })
 }
 
@@ -118,6 +129,16 @@ pub fn task(head: &Head<TaskSpec>, last: Option<(RunId, RunStatus)>) -> Value {
         "cwd": spec.cwd, "stdinBytes": spec.stdin.as_ref().map(String::len), "priority": spec.priority, "timeoutMs": spec.timeout_ms,
         "maxConcurrent": spec.max_concurrent, "retry": retry(&spec.retry), "onFailure": spec.on_failure, "labels": spec.labels,
         "lastRun": last_run(last),
+    })
+}
+
+/// Occurrences that are recorded instead of run.
+pub fn ledger(entry: &LedgerEntry) -> Value {
+    let stretch = &entry.stretch;
+    json!({
+        "triggerId": entry.trigger_id, "triggerRevision": entry.trigger_revision, "from": at(Some(stretch.from)), "to": at(Some(stretch.to)),
+        "count": stretch.count, "capped": stretch.capped, "reason": stretch.reason.as_str(), "runId": stretch.run_id,
+        "recordedAt": at(Some(entry.recorded_at)),
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use edge_control::EdgeClient;
 use runtime_core::{
     StoreError,
-    ports::{control::ControlStore, definitions::DefinitionStore, history::HistoryStore, runs::RunReader},
+    ports::{control::ControlStore, definitions::DefinitionStore, history::HistoryStore, instants::InstantStore, runs::RunReader},
 };
 
 use crate::failure::{Exit, Failure};
@@ -36,6 +36,20 @@ impl Db {
 
     pub fn history(&self) -> &dyn HistoryStore {
         self.client.store()
+    }
+
+    pub fn instants(&self) -> &dyn InstantStore {
+        self.client.store()
+    }
+
+    /// Whether a `ql3 up` runs on the file.
+    pub fn has_scheduler(&self) -> Result<bool, StoreError> {
+        self.client.store().has_scheduler()
+    }
+
+    /// The `ql3 up` that runs on the file: `pid 7 since 2026-03-29T01:00:00Z`.
+    pub fn scheduler(&self) -> Result<Option<String>, StoreError> {
+        self.client.store().scheduler()
     }
 
     pub fn control(&self) -> &dyn ControlStore {

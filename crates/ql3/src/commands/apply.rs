@@ -7,7 +7,6 @@ use runtime_core::{
     definition::{self, Change, Heads, PlannedChange},
     ids::ProjectId,
     ports::definitions::{DefinitionStore, PublishCommand, Published},
-    schedule::LedgerEntry,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +17,7 @@ use crate::{
     jobs::{self, JobsFile},
     moment,
     output::Out,
+    shapes,
     store::Db,
     table::{Cell, Table, Tone},
 };
@@ -75,7 +75,7 @@ pub fn summary(changes: &[PlannedChange]) -> String {
 
 fn to_json(project: &ProjectId, dry_run: bool, published: &Published) -> Value {
     let changes: Vec<_> = published.changes.iter().map(change_json).collect();
-    let recorded: Vec<_> = published.ledger.iter().map(ledger_json).collect();
+    let recorded: Vec<_> = published.ledger.iter().map(shapes::ledger).collect();
     let any = published.changes.iter().any(|change| change.change != Change::Unchanged);
     json!({
         "project": project, "dryRun": dry_run, "at": published.at.to_string(), "changed": any, "changes": changes, "recorded": recorded,
@@ -93,14 +93,6 @@ fn change_json(planned: &PlannedChange) -> Value {
     json!({
         "kind": planned.key.kind.as_str(), "id": planned.key.id, "change": planned.change.as_str(), "revision": planned.revision,
         "fields": fields,
-    })
-}
-
-fn ledger_json(entry: &LedgerEntry) -> Value {
-    let stretch = &entry.stretch;
-    json!({
-        "triggerId": entry.trigger_id, "from": stretch.from.to_string(), "to": stretch.to.to_string(), "count": stretch.count,
-        "capped": stretch.capped, "reason": stretch.reason.as_str(),
     })
 }
 

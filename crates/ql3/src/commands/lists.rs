@@ -17,7 +17,7 @@ use crate::{
     duration,
     failure::Failure,
     moment,
-    output::Out,
+    output::{Out, harmless},
     reference::short,
     shapes,
     table::{Cell, Table, Tone},
@@ -118,7 +118,23 @@ fn print_triggers(items: &[TriggerItem], out: &Out) -> Result<(), Failure> {
         ]);
     }
     table.print(out);
+    for item in items {
+        if let Some(why) = resting(item) {
+            out.line(out.paint.yellow(format_args!("{} {why}", item.head.spec.id)));
+        }
+    }
     Ok(())
+}
+
+/// Who or what made a trigger rest, beyond what its definition says.
+fn resting(item: &TriggerItem) -> Option<String> {
+    let row = &item.schedule;
+    let text = match (&row.set_aside, &row.paused) {
+        (Some(aside), _) => format!("was set aside {}: {}", moment::utc(aside.at), aside.reason),
+        (None, Some(pause)) => super::pause::described(pause),
+        (None, None) => return None,
+    };
+    Some(harmless(&text, &[]))
 }
 
 /// Whether a trigger is looked at, and if not, why.
@@ -134,17 +150,12 @@ pub fn state(item: &TriggerItem) -> &'static str {
     }
 }
 
-/// The next occurrence: the cursor, or where it will be put.
+/// The next occurrence, if the trigger does not rest.
 fn next(item: &TriggerItem) -> Result<Option<TimestampMs>, StoreError> {
-    let row = &item.schedule;
-    if !item.schedulable() || row.next_fire_at.is_some() {
-        return Ok(row.next_fire_at.filter(|_| item.schedulable()));
+    if !item.schedulable() {
+        return Ok(None);
     }
-    let schedule = item.head.spec.schedule()?;
-    Ok(match row.last_scheduled_at {
-        Some(last) if last >= row.activated_at => schedule.next_after(last),
-        _ => schedule.first_at_or_after(row.activated_at),
-    })
+    Ok(item.schedule.next_owed(&item.head.spec.schedule()?))
 }
 
 fn last(last: Option<(runtime_core::ids::RunId, RunStatus)>) -> Cell {

@@ -1,16 +1,19 @@
 //! What each command does. A command reads or writes through the ports of the core and prints; it decides nothing.
 
+mod acts;
 mod apply;
 mod check;
 mod clock;
 mod lists;
 mod logs;
 mod next;
+mod pause;
 mod run;
 mod runs;
 mod status;
 mod up;
 mod verify;
+mod why;
 
 use std::process::ExitCode;
 
@@ -36,6 +39,10 @@ pub async fn run(command: Command, global: &Global, out: &Out) -> Result<ExitCod
         Command::Triggers => lists::triggers(global, out).await?,
         Command::Runs(args) => runs::run(args, global, out).await?,
         Command::Run(command) => run::run(command, global, out).await?,
+        Command::Why { trigger, instant } => why::run(trigger, instant, global, out).await?,
+        Command::Pause { trigger, reason } => pause::pause(trigger, reason, global, out).await?,
+        Command::Resume { trigger, missed, reason } => pause::resume(trigger, missed, reason, global, out).await?,
+        Command::Acts { limit } => acts::run(limit, global, out).await?,
         Command::Verify => return verify::run(global, out).await,
         Command::Version => version(out),
         Command::Clock(Clock::Accept { reason }) => clock::accept(reason, global, out).await?,

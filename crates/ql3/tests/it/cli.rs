@@ -5,7 +5,7 @@ use std::{io::Read as _, process::Stdio};
 use crate::Place;
 
 /// Every command that needs a database and does not make one.
-const LOOKING: [&[&str]; 14] = [
+const LOOKING: [&[&str]; 18] = [
     &["status"],
     &["tasks"],
     &["triggers"],
@@ -19,6 +19,10 @@ const LOOKING: [&[&str]; 14] = [
     &["run", "cancel", "latest"],
     &["run", "retry", "latest"],
     &["clock", "accept"],
+    &["why", "t", "2026-03-29T02:30"],
+    &["pause", "t"],
+    &["resume", "t"],
+    &["acts"],
     &["runs", "--json"],
 ];
 
@@ -67,7 +71,10 @@ fn usage_errors_are_2_and_json_if_asked_for() {
 fn help_is_no_error_and_explains_every_command() {
     let place = Place::new();
     assert!(place.ok(&["--help"]).stdout.contains("Exit codes"));
-    for command in ["up", "apply", "check", "next", "status", "tasks", "triggers", "runs", "run", "verify", "version", "clock"] {
+    for command in [
+        "up", "apply", "check", "next", "status", "tasks", "triggers", "runs", "run", "why", "pause", "resume", "acts", "verify",
+        "version", "clock",
+    ] {
         assert!(place.ok(&["help", command]).stdout.contains(command));
     }
     assert!(place.ok(&["help", "run", "logs"]).stdout.contains("ql3 run logs"));

@@ -8,6 +8,7 @@ mod jobs_file;
 mod next;
 mod operating;
 mod up;
+mod why;
 
 use std::{
     path::{Path, PathBuf},

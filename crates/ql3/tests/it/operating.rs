@@ -249,7 +249,7 @@ fn env_values_and_stdin_are_printed_by_no_command() {
     let place = applied();
     place.ok(&["run", "start", "backup"]);
     place.write("changed.toml", &JOBS.replace("s3cret-too", "s3cret-changed").replace("s3cret input", "other s3cret input"));
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 17] = [
         &["tasks"],
         &["triggers"],
         &["status"],
@@ -264,6 +264,9 @@ fn env_values_and_stdin_are_printed_by_no_command() {
         &["apply", "changed.toml"],
         &["apply", "jobs.toml"],
         &["version"],
+        &["pause", "nightly"],
+        &["resume", "nightly"],
+        &["acts"],
     ];
     for command in commands {
         for json in [&[][..], &["--json"]] {
@@ -293,4 +296,57 @@ fn accepting_the_clock_is_an_act_with_an_answer() {
     let place = applied();
     let json = place.json(&["clock", "accept", "--reason", "test"]);
     assert!(json["mark"].is_string(), "{json}");
+}
+
+#[test]
+fn a_pause_is_shown_with_who_and_why_and_both_acts_are_listed() {
+    let place = applied();
+    let paused = place.json(&["pause", "nightly", "--reason", "the disk is full"]);
+    assert_eq!(paused, json!({ "triggerId": "nightly", "paused": true, "changed": true, "recorded": null, "runId": null }));
+    let triggers = place.json(&["triggers"]);
+    let nightly = &triggers["triggers"][1];
+    assert_eq!((&nightly["state"], &nightly["nextFireAt"]), (&json!("paused"), &Value::Null), "{nightly}");
+    assert_eq!((&nightly["paused"]["by"], &nightly["paused"]["reason"]), (&json!("tester"), &json!("the disk is full")));
+    let shown = place.ok(&["triggers"]).stdout;
+    assert!(shown.contains("nightly was paused") && shown.contains("by tester: the disk is full"), "{shown}");
+    let again = place.ok(&["pause", "nightly", "--reason", "another"]).stdout;
+    assert!(again.starts_with("nothing changed: nightly was paused") && again.contains("the disk is full"), "{again}");
+
+    assert_eq!(place.json(&["apply", "jobs.toml"])["changed"], false);
+    assert_eq!(place.json(&["triggers"])["triggers"][1]["state"], "paused", "applying a file keeps a pause");
+
+    assert_eq!(place.json(&["resume", "nightly", "--missed", "one", "--reason", "a new disk"])["changed"], true);
+    assert_eq!(place.json(&["triggers"])["triggers"][1]["state"], "active");
+    assert_eq!(place.ok(&["resume", "nightly"]).stdout, "nothing changed: nightly is not paused\n");
+    let acts = place.json(&["acts"]);
+    let listed: Vec<_> = acts["acts"].as_array().unwrap().iter().map(|act| (&act["act"], &act["object"], &act["reason"])).collect();
+    assert_eq!(
+        listed,
+        [
+            (&json!("resume"), &json!("nightly"), &json!("a new disk")),
+            (&json!("pause"), &json!("nightly"), &json!("the disk is full")),
+            (&json!("apply"), &json!("default"), &Value::Null),
+        ]
+    );
+    assert_eq!(keys(&acts["acts"][0]), ["act", "at", "detail", "object", "operator", "projectId", "reason"]);
+    assert_eq!(place.json(&["acts", "--limit", "1"])["acts"].as_array().unwrap().len(), 1);
+    assert!(place.ok(&["acts"]).stdout.contains("the disk is full"));
+    assert_eq!(place.run(&["pause", "nothing"]).code, 4);
+}
+
+/// Every second an occurrence; the pause keeps some back.
+#[test]
+fn a_resume_says_what_the_pause_kept_back_and_may_make_up_for_it() {
+    let place =
+        Place::with_jobs("[[task]]\nid = \"tick\"\nshell = \"true\"\n[[task.trigger]]\ncron = \"* * * * * *\"\ntimezone = \"UTC\"\n");
+    place.ok(&["apply", "jobs.toml"]);
+    place.ok(&["pause", "tick"]);
+    // The clock is the machine's: what the pause kept back is waited for.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    let resumed = place.json(&["resume", "tick", "--missed", "one"]);
+    assert!(resumed["runId"].is_string() && resumed["recorded"]["count"].as_u64() >= Some(1), "{resumed}");
+    assert_eq!(resumed["recorded"]["reason"], "paused");
+    let run = &place.json(&["run", "show", "latest"])["run"];
+    assert_eq!((&run["id"], &run["triggeredBy"]), (&resumed["runId"], &json!("tester")));
+    assert_eq!(place.json(&["verify"])["ok"], true);
 }
