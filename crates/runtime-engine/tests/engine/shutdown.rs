@@ -147,3 +147,35 @@ async fn a_stop_while_the_store_cannot_be_reached_at_the_start_ends() {
         engine.stop().await;
     }
 }
+
+/// It may be durable: given back unstarted, a recorded start would be a lost attempt.
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_answer_was_lost_is_carried_through_a_stop() {
+    let world = World::new();
+    world.publish(vec![task("a")], vec![]).await;
+    let faults = [Fault::AnswerLost, Fault::Busy, Fault::Busy, Fault::Busy];
+    world.faulty.script("started", faults.map(Some));
+    let id = world.start_run("a").await;
+    let engine = world.start();
+    world.until_status(id, RunStatus::Running).await;
+    assert_eq!(world.executor.started(), 0, "the answer is still under way");
+    engine.stop().await;
+    assert_eq!(world.run(id).await.status, RunStatus::Succeeded);
+    assert_eq!(world.executor.started(), 1);
+}
+
+/// Whoever gets the lease next may start at once.
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_gone_before_its_lease_is_given_back() {
+    let world = World::new();
+    world.publish(vec![task("a")], vec![]).await;
+    world.faulty.script("started", std::iter::repeat_n(Some(Fault::Busy), 1_000));
+    world.faulty.script("release", [Some(Fault::Hangs)]);
+    let id = world.start_run("a").await;
+    let engine = world.start();
+    world.until_status(id, RunStatus::Dispatching).await;
+    engine.handle.stop();
+    world.until_status(id, RunStatus::Queued).await;
+    assert!(matches!(world.executor.asked()[..], [Asked::Prepared(_), Asked::Dropped(_)]), "{:?}", world.executor.asked());
+    engine.stop().await;
+}
