@@ -23,13 +23,13 @@ fn ended_by(signal: &str) -> Vec<String> {
     let mut up = place.up(&[]);
     wait_until("the second attempt runs", || place.read("started").lines().count() == 2);
     let show = place.json(&["run", "show", "latest"]);
-    let states = show["attempts"].as_array().unwrap().iter().map(|a| a["status"].as_str().unwrap().to_owned()).collect();
+    let attempts = show["attempts"].as_array().unwrap().iter().map(|a| a["status"].as_str().unwrap().to_owned()).collect();
     place.ok(&["run", "cancel", "latest"]);
     wait_until("the Run is cancelled", || place.json(&["run", "show", "latest"])["run"]["status"] == "cancelled");
     kill("TERM", up.id());
     assert!(up.wait().unwrap().success());
     assert_eq!(place.json(&["verify"])["ok"], true);
-    states
+    attempts
 }
 
 /// C36: after TERM, after Ctrl-C and after KILL the same states stand, and the next start goes on alike.
