@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -30,20 +30,27 @@ pub(crate) fn lock_path(database: &Path) -> PathBuf {
     path.into()
 }
 
-/// Whether somebody holds the lock. The look itself holds it for a moment, shared with other lookers.
-pub(crate) fn is_held(database: &Path) -> Result<bool, StoreError> {
+/// Who holds the lock: `pid 7 since 2026-03-29T01:00:00Z`. The look itself holds it for a moment, shared with other lookers.
+pub(crate) fn holder(database: &Path) -> Result<Option<String>, StoreError> {
     let path = lock_path(database);
     let failed = |error: &dyn std::fmt::Display| unavailable(&format!("{}: {error}", path.display()));
-    let file = match File::open(&path) {
+    let mut file = match File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(&error)),
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(false),
-        Err(Errno::WOULDBLOCK) => Ok(true),
+        Ok(()) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Ok(Some(signature(&mut file, &path))),
         Err(error) => Err(failed(&error)),
     }
+}
+
+/// What a holder wrote about itself.
+fn signature(file: &mut File, path: &Path) -> String {
+    let mut text = String::new();
+    let known = file.read_to_string(&mut text).is_ok() && !text.trim().is_empty();
+    if known { text.trim().to_owned() } else { format!("somebody holds {}", path.display()) }
 }
 
 /// Takes the lock. Whoever only looked lets go at once, so what is taken is tried again before it counts.
@@ -69,15 +76,14 @@ impl SchedulerLock {
             let database = database.display();
             return Err(unavailable(&format!("{database} has {names} names (hard links), each with a log of its own: keep one of them")));
         }
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(|error| failed(&error))?;
+        // Its owner's alone: whoever may read a file may hold a lock on it, and so keep the scheduler out.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(|error| failed(&error))?;
         match lock(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                let known = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
-                let holder = if known { holder.trim().to_owned() } else { format!("somebody holds {}", path.display()) };
-                return Err(StoreError::AlreadyRunning { holder });
+                return Err(StoreError::AlreadyRunning { holder: signature(&mut file, &path) });
             }
             Err(error) => return Err(failed(&error)),
         }

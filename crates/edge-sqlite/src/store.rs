@@ -77,13 +77,22 @@ impl SqliteStore {
         .await
     }
 
-    /// Whether somebody is the scheduler of the file, this handle or another, in this process or another.
+    /// Who is the scheduler of the file, this handle or another, in this process or another: `pid 7 since 2026-03-29T01:00:00Z`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Unavailable`] if the lock cannot be looked at.
+    pub fn scheduler(&self) -> Result<Option<String>, StoreError> {
+        lock::holder(&self.inner.options.path)
+    }
+
+    /// Whether somebody is the scheduler of the file.
+    ///
+    /// # Errors
+    ///
+    /// See [`SqliteStore::scheduler`].
     pub fn has_scheduler(&self) -> Result<bool, StoreError> {
-        lock::is_held(&self.inner.options.path)
+        Ok(self.scheduler()?.is_some())
     }
 
     /// A number that changes when another process has written, and not when this handle has. Writes nothing.

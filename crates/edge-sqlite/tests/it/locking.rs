@@ -27,6 +27,7 @@ async fn a_second_scheduler_is_refused_and_told_who_holds_the_lock() {
     let second = fixture.another().await;
     let refused = second.become_scheduler().await.unwrap_err();
     let holder = format!("pid {} since 2026-01-05T12:00:30Z", std::process::id());
+    assert_eq!(second.scheduler().unwrap().as_ref(), Some(&holder));
     assert_eq!(refused, StoreError::AlreadyRunning { holder });
     let unentitled = second.claim_due(&claim_command(&SeededIds::new(3)), 1).await.unwrap_err();
     assert_eq!(unentitled.code().as_str(), "invalid_input");

@@ -56,12 +56,12 @@ async fn the_file_says_what_it_is() {
     assert_eq!(pragma("journal_mode"), rusqlite::types::Value::Text("wal".to_owned()));
 }
 
-/// Definitions hold secrets.
+/// Definitions hold secrets, and whoever may open the lock may hold it.
 #[tokio::test]
 async fn a_new_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let fixture = SqliteFixture::fresh().await;
-    for file in ["ql3.db", "ql3.db-wal"] {
+    for file in ["ql3.db", "ql3.db-wal", "ql3.db.lock"] {
         let mode = fs::metadata(fixture.folder.path().join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
