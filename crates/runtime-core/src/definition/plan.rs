@@ -1,6 +1,11 @@
 //! What publishing a set of definitions changes: compared here, persisted by the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use serde_json::Value;
 
 use super::{Head, task::TaskSpec, trigger::TriggerSpec};
 use crate::{
@@ -52,7 +57,8 @@ pub struct DefinitionKey {
 pub enum Change {
     /// Revision 1, or the first after an archive.
     Created,
-    /// A new revision; the fields that differ, as a jobs file names them: (field, before, after). Values of `env` are not shown.
+    /// A new revision; the keys that differ, as a jobs file spells them: (key, before, after), `none` for what is not said. Values of
+    /// `env` and `stdin` are shown as `…`.
     Updated(Vec<(String, String, String)>),
     /// The same content: nothing is written.
     Unchanged,
@@ -252,14 +258,13 @@ impl Maker<'_> {
     }
 }
 
-/// The top-level fields that differ between two canonical texts.
+/// What differs between two canonical texts, in the words of a jobs file.
 fn differences(before: &str, after: &str) -> Vec<(String, String, String)> {
-    let read = |text: &str| -> serde_json::Map<String, serde_json::Value> { serde_json::from_str(text).unwrap_or_default() };
-    let (before, after) = (read(before), read(after));
-    let show = |field: &str, value: Option<&serde_json::Value>| match (field, value) {
-        (_, None | Some(serde_json::Value::Null)) => "none".to_owned(),
-        ("env", Some(serde_json::Value::Object(env))) => format!("{} values", env.len()),
-        (_, Some(value)) => value.to_string(),
+    let (before, after) = (as_written(before), as_written(after));
+    let show = |field: &str, value: Option<&Value>| match value {
+        None => "none".to_owned(),
+        Some(_) if field == "stdin" || field.starts_with("env.") => "…".to_owned(),
+        Some(value) => value.to_string(),
     };
     let fields: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     fields
@@ -269,12 +274,53 @@ fn differences(before: &str, after: &str) -> Vec<(String, String, String)> {
         .collect()
 }
 
+/// A canonical text as a jobs file says it: `retry.backoff`, and `10m` instead of 600000. What is not said is left out.
+fn as_written(canonical: &str) -> BTreeMap<String, Value> {
+    let mut out = BTreeMap::new();
+    for (key, value) in serde_json::from_str::<serde_json::Map<_, _>>(canonical).unwrap_or_default() {
+        write_key(key, value, &mut out);
+    }
+    out
+}
+
+fn write_key(key: String, value: Value, out: &mut BTreeMap<String, Value>) {
+    let (key, value) = match (key.as_str(), value) {
+        // The number of fields follows from `cron`.
+        (_, Value::Null) | ("fields", _) => return,
+        (_, Value::Object(table)) => {
+            return table.into_iter().for_each(|(name, value)| write_key(format!("{key}.{name}"), value, out));
+        }
+        ("command.argv", argv) => ("command".to_owned(), argv),
+        ("command.shell", line) => ("shell".to_owned(), line),
+        ("task_id", task) => ("task".to_owned(), task),
+        ("timeout_ms", ms) => ("timeout".to_owned(), duration(&ms)),
+        ("retry.backoff.base_ms", ms) => ("retry.backoff".to_owned(), duration(&ms)),
+        ("retry.backoff.max_ms", ms) => ("retry.max_backoff".to_owned(), duration(&ms)),
+        (_, value) => (key, value),
+    };
+    out.insert(key, value);
+}
+
+/// Exactly so many milliseconds, as a jobs file spells them: `1h30m`.
+fn duration(ms: &Value) -> Value {
+    let mut rest = ms.as_u64().unwrap_or_default();
+    let mut text = String::new();
+    for (unit, factor) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
+        if rest >= factor {
+            let _ = write!(text, "{}{unit}", rest / factor);
+            rest %= factor;
+        }
+    }
+    Value::from(if text.is_empty() { "0s".to_owned() } else { text })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         cron::{CronExpr, TimeZone},
         ports::executor::Command,
+        run::Backoff,
     };
 
     fn task(id: &str) -> TaskSpec {
@@ -352,15 +398,40 @@ mod tests {
     }
 
     #[test]
-    fn differences_name_fields_and_hide_env() {
-        let mut heads = Heads::default();
-        run(&mut heads, &[task("a")], &[], true).unwrap();
-        let mut changed = task("a");
-        changed.env.insert("TOKEN".into(), "s3cret".into());
-        changed.priority = 5;
-        let plan = plan(&ProjectId::new("p").unwrap(), &heads, &[changed], &[], true, TimestampMs::EPOCH).unwrap();
-        let Change::Updated(fields) = &plan.changes[0].change else { panic!("{:?}", plan.changes) };
-        assert_eq!(fields[0], ("env".into(), "0 values".into(), "1 values".into()));
-        assert_eq!(fields[1], ("priority".into(), "0".into(), "5".into()));
+    fn differences_are_told_in_the_words_of_a_jobs_file() {
+        let mut before = task("a");
+        before.timeout_ms = Some(300_000);
+        before.env = [("KEPT", "x"), ("CHANGED", "s3cret"), ("DROPPED", "s3cret")].map(|(k, v)| (k.into(), v.into())).into();
+        let mut after = before.clone();
+        after.command = Command::Argv(vec!["true".into()]);
+        after.priority = 5;
+        after.timeout_ms = Some(5_400_250);
+        after.retry.max_attempts = 3;
+        after.retry.backoff = Backoff { base_ms: 10_000, max_ms: 86_400_000 };
+        after.stdin = Some("s3cret".into());
+        after.labels.insert("team".into(), "db".into());
+        after.env = [("KEPT", "x"), ("CHANGED", "s3cret too"), ("ADDED", "s3cret")].map(|(k, v)| (k.into(), v.into())).into();
+        let told = |before: &str, after: &str| -> Vec<String> {
+            differences(before, after).into_iter().map(|(field, before, after)| format!("{field}: {before} -> {after}")).collect()
+        };
+        assert_eq!(
+            told(&before.canonical(), &after.canonical()),
+            [
+                r#"command: none -> ["true"]"#,
+                "env.ADDED: none -> …",
+                "env.CHANGED: … -> …",
+                "env.DROPPED: … -> none",
+                r#"labels.team: none -> "db""#,
+                "priority: 0 -> 5",
+                r#"retry.backoff: "0s" -> "10s""#,
+                "retry.max_attempts: 1 -> 3",
+                r#"retry.max_backoff: "0s" -> "1d""#,
+                r#"shell: "true" -> none"#,
+                "stdin: none -> …",
+                r#"timeout: "5m" -> "1h30m250ms""#,
+            ]
+        );
+        let (five, six) = (trigger("t", "a"), TriggerSpec { cron: "0 0 3 * * *".into(), fields: 6, ..trigger("t", "b") });
+        assert_eq!(told(&five.canonical(), &six.canonical()), [r#"cron: "0 3 * * *" -> "0 0 3 * * *""#, r#"task: "a" -> "b""#]);
     }
 }
