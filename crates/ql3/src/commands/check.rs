@@ -1,6 +1,6 @@
 //! `check`: a jobs file without a database.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use runtime_core::definition::TriggerSpec;
 use serde_json::json;
@@ -18,12 +18,8 @@ use crate::{
 pub fn run(path: &Path, global: &Global, out: &Out) -> Result<(), Failure> {
     let file = jobs::read(path)?;
     let project = project_of(&file, global)?;
-    let idle: Vec<_> = file
-        .tasks
-        .iter()
-        .filter(|task| !file.triggers.iter().any(|trigger| trigger.task_id == task.id))
-        .map(|task| task.id.as_str())
-        .collect();
+    let triggered: HashSet<_> = file.triggers.iter().map(|trigger| &trigger.task_id).collect();
+    let idle: Vec<_> = file.tasks.iter().map(|task| &task.id).filter(|id| !triggered.contains(id)).collect();
     if out.json {
         let notes: Vec<_> = idle.iter().map(|id| json!({ "object": format!("task {id}"), "message": "has no trigger" })).collect();
         out.json(&json!({

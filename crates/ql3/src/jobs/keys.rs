@@ -100,7 +100,8 @@ impl Reader<'_> {
 
     pub fn strings(&mut self, field: &str, value: &Value<'_>) -> Option<Vec<String>> {
         let Some(items) = value.get_ref().as_array() else {
-            self.wrong_type(field, value, "an array of strings", "write [\"program\", \"argument\"]");
+            let hint = "write [\"program\", \"argument\"]; a line for a shell is [\"sh\", \"-c\", \"line\"]";
+            self.wrong_type(field, value, "an array of strings", hint);
             return None;
         };
         let texts: Vec<_> = items.iter().map(|item| self.string(field, item)).collect();
@@ -110,7 +111,8 @@ impl Reader<'_> {
     /// A table of strings; adds to `into`. Answers the keys that were taken.
     pub fn string_map(&mut self, field: &str, value: &Value<'_>, into: &mut BTreeMap<String, String>, places: &mut Places) {
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(field, value, "a table of strings", &format!("write {field} = {{ NAME = \"value\" }}"));
+            let key = field.rsplit(' ').next().unwrap_or(field);
+            self.wrong_type(field, value, "a table of strings", &format!("write {key} = {{ NAME = \"value\" }}"));
             return;
         };
         for (key, value) in table {

@@ -47,7 +47,12 @@ fn parse(mut source: Source) -> Result<JobsFile, Failure> {
     let mut file = FileReader { reader: Reader { source: &mut source, problems: Vec::new() }, tasks: Vec::new(), triggers: Vec::new() };
     let project = file.read(table.get_ref());
     let FileReader { reader, tasks, triggers } = file;
-    let problems = reader.problems;
+    let mut problems = reader.problems;
+    if problems.is_empty() && tasks.is_empty() && project.is_none() {
+        // What a generator that failed leaves behind must not archive everything.
+        let hint = "write a [[task]]; if everything of a project is to be archived, name it: project = \"default\"";
+        problems.push(Problem::new(0..0, "", "defines no task").hint(hint));
+    }
     if problems.is_empty() {
         let (tasks, triggers) = (tasks.into_iter().flatten().collect(), triggers.into_iter().map(|(spec, _)| spec).collect());
         return Ok(JobsFile { project, tasks, triggers });
@@ -126,8 +131,11 @@ impl FileReader<'_> {
                 }
                 "task" => self.tasks(value, &task, &trigger),
                 _ => {
-                    let elsewhere: [(&[&str], &str); 2] =
-                        [(&TASK_KEYS, "[[task]] or [defaults]"), (&TRIGGER_KEYS, "[[task.trigger]] or [defaults]")];
+                    let elsewhere: [(&[&str], &str); 3] = [
+                        (&TASK_KEYS, "[[task]] or [defaults]"),
+                        (&TRIGGER_KEYS, "[[task.trigger]] or [defaults]"),
+                        (&["trigger"], "a task: write [[task.trigger]] below its [[task]]"),
+                    ];
                     self.reader.unknown("", key, value, &FILE_KEYS, &elsewhere);
                 }
             }

@@ -1,6 +1,6 @@
 //! The text of a jobs file, and problems shown at the place where they are.
 
-use std::{fmt::Write as _, ops::Range, path::Path};
+use std::{fmt::Write as _, io::Read, ops::Range, path::Path};
 
 use serde_json::json;
 
@@ -9,6 +9,8 @@ use crate::{
     output::Paint,
 };
 
+/// More is no jobs file: `/dev/zero`, or a wrong name.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Shown where a secret stands.
 const HIDDEN: &str = "…";
 
@@ -50,15 +52,13 @@ impl Source {
     /// Reads a file; `-` is standard input.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let read = if name == "-" {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
-        } else {
-            std::fs::read(path)
-        };
+        let read = if name == "-" { read_all(std::io::stdin()) } else { std::fs::File::open(path).and_then(read_all) };
         let bytes = read.map_err(|error| {
-            let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Invalid };
-            Failure::new(exit, "file_unreadable", format!("cannot read {name}: {error}"))
+            let failure = |exit| Failure::new(exit, "file_unreadable", format!("cannot read {name}: {error}"));
+            match error.kind() {
+                std::io::ErrorKind::NotFound => failure(Exit::NotFound).hint("`ql3` alone shows how to write a jobs file"),
+                _ => failure(Exit::Invalid),
+            }
         })?;
         let name = if name == "-" { "<stdin>".to_owned() } else { name };
         match String::from_utf8(bytes) {
@@ -202,6 +202,15 @@ impl Source {
             .hint(problems.iter().find_map(|problem| problem.hint.clone()).unwrap_or_else(|| "see docs/cli.md for every key".to_owned()))
             .report(report, details)
     }
+}
+
+fn read_all(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let count = from.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if count as u64 > FILE_BYTES_MAX {
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

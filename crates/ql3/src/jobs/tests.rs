@@ -83,7 +83,15 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(file.tasks, [TaskSpec::new("a".parse().unwrap(), Command::Shell("true".into()))]);
     let trigger = &file.triggers[0];
     assert_eq!((trigger.id.as_str(), trigger.misfire, trigger.overlap), ("a", Misfire::Skip, Overlap::Allow), "its id is the task's");
-    assert_eq!(read("").tasks, []);
+}
+
+/// `generate | ql3 apply -` with a generator that failed must not archive a whole project.
+#[test]
+fn a_file_without_tasks_is_refused_unless_it_names_its_project() {
+    for text in ["", "# nothing\n", "[defaults]\ntimezone = \"UTC\"\n", "task = []"] {
+        assert_eq!(errors(text), ["1:1 defines no task"], "{text}");
+    }
+    assert_eq!(read("project = \"shop\"").tasks, []);
 }
 
 #[test]
@@ -170,6 +178,7 @@ fn tables_are_lists_of_tables() {
         errors("task = 1\ndefaults = 2"),
         ["1:8 task: is an integer, a list of tables is expected", "2:12 defaults: is an integer, a table is expected"]
     );
+    assert_eq!(errors("[[trigger]]\ncron = \"x\""), ["1:3 `trigger` is not a key"]);
     assert_eq!(errors("task = [1]"), ["1:9 task: is an integer, a table is expected"]);
 }
 
