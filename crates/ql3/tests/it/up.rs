@@ -168,6 +168,9 @@ fn a_second_signal_leaves_what_the_next_start_settles() {
     let id = place.json(&["run", "start", "sleeper"])["runId"].as_str().unwrap().to_owned();
     let status = || place.json(&["run", "show", &id])["run"]["status"].as_str().unwrap().to_owned();
     eventually("it starts", || (status() == "running").then_some(()));
+    let overview = place.json(&["status"]);
+    assert!(overview["scheduler"].as_str().unwrap().starts_with(&format!("pid {} since ", up.id())), "{overview}");
+    assert_eq!(overview["interrupted"], 0);
     signal(&up, Signal::TERM);
     let mut line = String::new();
     while !line.contains("\"draining\"") {
@@ -179,6 +182,9 @@ fn a_second_signal_leaves_what_the_next_start_settles() {
     std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
     assert!(up.wait().unwrap().success());
     assert_eq!(named(&events(&rest), "left").len(), 1, "{rest}");
+    let overview = place.json(&["status"]);
+    assert_eq!((&overview["scheduler"], &overview["interrupted"]), (&Value::Null, &Value::from(1)), "{overview}");
+    assert!(place.ok(&["status"]).stdout.contains("1 interrupted: the next `ql3 up` settles them"));
 
     let next = events(&place.ok(&["up", "--for", "2s", "--json"]).stdout);
     assert_eq!(named(&next, "settled").len(), 1, "{next:?}");
