@@ -21,10 +21,13 @@ pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failu
     let file = args.file.as_deref().map(jobs::read).transpose()?;
     let file = file.map(|file| project_of(&file, global).map(|project| (project, file))).transpose()?;
     let signals = Signals::listen()?;
-
+    let options = EdgeOptions { max_concurrent: args.max_concurrent, drain_ms: args.drain_ms, ..EdgeOptions::new(&global.db) };
+    if options.log_dir.to_str().is_none() {
+        let message = format!("the path of the database is not UTF-8: {}", options.db.display());
+        return Err(Failure::new(Exit::Invalid, "invalid_input", message).hint("guards are told it as text: use another name"));
+    }
     let live = Arc::new(Live::start(Out::new(out.json)));
     let observer = Arc::clone(&live);
-    let options = EdgeOptions { max_concurrent: args.max_concurrent, drain_ms: args.drain_ms, ..EdgeOptions::new(&global.db) };
     let ended = up(args.for_ms, &options, file, signals, &live, Arc::new(move |event| observer.event(event))).await;
     if ended.is_ok() {
         let counts = live.counts();
@@ -76,7 +79,7 @@ async fn up(
         };
         tokio::select! {
             () = limit => {}
-            () = signals.next() => {}
+            () = signals.first() => {}
         }
         tokio::spawn(urge(signals, handle));
     })
@@ -86,7 +89,7 @@ async fn up(
 
 /// A further signal stops what is still running at once.
 async fn urge(mut signals: Signals, handle: EngineHandle) {
-    signals.next().await;
+    signals.second().await;
     handle.stop_now();
 }
 
@@ -104,19 +107,46 @@ fn already_running(error: StoreError, options: &EdgeOptions) -> Failure {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The terminal is gone. None where that is to be ignored, as `nohup` asks.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen =
             |kind| signal(kind).map_err(|error| Failure::new(Exit::Unavailable, "signals", format!("cannot listen to signals: {error}")));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        let hangup = if hangup_is_ignored() { None } else { Some(listen(SignalKind::hangup())?) };
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())?, hangup })
     }
 
-    async fn next(&mut self) {
+    /// The first order to end.
+    async fn first(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = hangup => {}
+        }
+    }
+
+    /// An order to hurry. A terminal that closes may send its signal twice: once by the shell, once by the kernel.
+    async fn second(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Whether this process was started with SIGHUP ignored, which listening to it would undo.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored & 1 << (SignalKind::hangup().as_raw_value() - 1) != 0
 }

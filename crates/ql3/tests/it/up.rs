@@ -193,6 +193,61 @@ fn a_second_signal_leaves_what_the_next_start_settles() {
 }
 
 #[test]
+fn a_terminal_that_closes_is_a_clean_end() {
+    let place = Place::with_jobs("[[task]]\nid = \"sleeper\"\nshell = \"sleep 600\"\n");
+    let (mut up, mut lines) = start(&place, &["jobs.toml", "--drain", "1s"]);
+    place.json(&["run", "start", "sleeper"]);
+    let mut line = String::new();
+    while !line.contains("\"started\"") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before the Run started");
+    }
+    // The shell's signal and the kernel's: the second is no order to hurry.
+    signal(&up, Signal::HUP);
+    signal(&up, Signal::HUP);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
+    assert!(up.wait().unwrap().success());
+    let events = events(&rest);
+    assert_eq!((named(&events, "draining").len(), named(&events, "ended").len()), (1, 1), "{rest}");
+}
+
+#[test]
+fn a_hangup_that_is_ignored_stays_so() {
+    let place = Place::with_jobs(SECONDLY);
+    let up = place.command(&["up", "jobs.toml", "--json"]);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(up.get_program())
+        .args(up.get_args())
+        .current_dir(place.dir.path())
+        .env_remove("QL3_DB");
+    let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut until = |event: &str| while !lines.next().expect("it goes on").unwrap().contains(event) {};
+    until("\"ready\"");
+    signal(&child, Signal::HUP);
+    for _ in 0..2 {
+        until("\"succeeded\"");
+    }
+    signal(&child, Signal::TERM);
+    until("\"ended\"");
+    assert!(child.wait().unwrap().success());
+}
+
+/// Attempts could not start, one after the other.
+#[test]
+fn a_path_that_guards_cannot_be_told_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::with_jobs(SECONDLY);
+    let mut up = place.command(&["up", "jobs.toml", "--json", "--for", "1s", "--db"]);
+    let answer = Answer::of(up.arg(std::ffi::OsStr::from_bytes(b"bad\xff.db")).output().unwrap());
+    assert_eq!((answer.code, answer.error()["code"].as_str()), (3, Some("invalid_input")), "{}", answer.stderr);
+    assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[test]
 fn without_triggers_it_says_what_to_do() {
     let shown = Place::new().ok(&["up", "--for", "100ms"]).stdout;
     assert!(shown.contains("`ql3 apply jobs.toml` defines it"), "{shown}");
