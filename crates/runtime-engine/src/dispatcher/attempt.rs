@@ -287,7 +287,7 @@ impl Attempt {
 
 fn running_ended(ended: &Result<ProcessEnd, ExecutorError>, stopped: Option<Stopped>) -> String {
     match (ended, stopped) {
-        (Ok(_), Some(Stopped::Left)) => "stopped: the program is stopping, or the lease is lost".to_owned(),
+        (Ok(_), Some(Stopped::Left)) => "the program is stopping, or the lease is lost".to_owned(),
         (Ok(end), _) => end.detail.clone().unwrap_or_else(|| "its guard gave it up".to_owned()),
         (Err(error), _) => error.to_string(),
     }
