@@ -40,7 +40,8 @@ fn from_code(code: ErrorCode, extended: i32, message: &str) -> StoreError {
         ErrorCode::PermissionDenied => unavailable("access to the file is denied"),
         ErrorCode::SystemIoFailure => unavailable(&format!("reading or writing the file failed (SQLite code {extended})")),
         ErrorCode::DatabaseCorrupt => unavailable("the file is damaged: restore a backup"),
-        ErrorCode::NotADatabase => unavailable("the file is not a SQLite database"),
+        // No wait makes it one.
+        ErrorCode::NotADatabase => StoreError::MigrationHistory { detail: "the file is not a SQLite database".to_owned() },
         ErrorCode::OutOfMemory => unavailable("out of memory"),
         _ => unavailable(&format!("SQLite answered with code {extended}")),
     }

@@ -67,6 +67,17 @@ fn usage_errors_are_2_and_json_if_asked_for() {
     assert!(answer.error()["hint"].is_string());
 }
 
+/// Waiting does not help: the code is not that of a database that is busy.
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let place = Place::with_jobs("project = \"shop\"\n");
+    for args in [&["status"][..], &["up", "--for", "1s"], &["apply", "jobs.toml"]] {
+        let answer = place.run(&[args, &["--db", "jobs.toml", "--json"]].concat());
+        assert_eq!((answer.code, answer.error()["code"].as_str()), (7, Some("migration_history_invalid")), "{args:?}: {}", answer.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(place.path("jobs.toml")).unwrap(), "project = \"shop\"\n", "it is left as it was");
+}
+
 #[test]
 fn help_is_no_error_and_explains_every_command() {
     let place = Place::new();
