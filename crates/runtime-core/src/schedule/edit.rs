@@ -197,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn an_activation_never_goes_back_with_the_clock() {
+        let pause = EditKind::Pause { by: "me".into(), reason: None };
+        let (paused, _) = apply(&row("2025-02-17T00:00:00Z"), &pause, "2025-02-17T00:00:00Z");
+        let (edited, missed) = apply(&paused, &EditKind::Republish { revision: 2 }, "2025-02-24T00:00:00Z");
+        assert!(missed.is_some());
+        // What the pause kept back is recorded: it is not kept back, or fired, a second time.
+        let (resumed, again) = apply(&edited, &EditKind::Resume, "2025-02-18T00:00:00Z");
+        assert!(again.is_none());
+        assert_eq!(resumed.activated_at, at("2025-02-24T00:00:00Z"));
+    }
+
+    #[test]
     fn new_zone_data_moves_future_cursors_only() {
         let now = at("2025-02-20T00:00:00Z");
         let stale = ScheduleRow { next_fire_at: Some(at("2025-02-21T18:45:00Z")), ..row("2025-02-17T00:00:00Z") };

@@ -320,6 +320,27 @@ async fn without_renewals_a_command_is_stopped_before_its_lease_ends() {
     assert_eq!(attempts.iter().map(|a| a.status).collect::<Vec<_>>(), [AttemptStatus::Lost, AttemptStatus::Succeeded]);
 }
 
+/// The answer to a claim may be old: what is left of its lease counts from when it was first asked for.
+#[tokio::test(start_paused = true)]
+async fn a_replayed_claim_is_used_no_longer_than_its_first_lease() {
+    let world = World::new();
+    world.publish(vec![task("a")], vec![]).await;
+    let id = world.start_run("a").await;
+    world.faulty.script("claim", std::iter::once(Some(Fault::AnswerLost)).chain(std::iter::repeat_n(Some(Fault::Busy), 6)));
+    let engine = world.start();
+    world.until_status(id, RunStatus::Succeeded).await;
+    engine.stop().await;
+    let attempt = world.facts(id).await.attempts.remove(0);
+    let late_ms = attempt.started_at.unwrap().since_ms(world.run(id).await.queued_at.unwrap());
+    assert!(late_ms > 1_000, "the answer was late: {late_ms} ms");
+    let granted = world.executor.asked().into_iter().find_map(|asked| match asked {
+        Asked::Go { lease_ms, .. } => Some(lease_ms),
+        _ => None,
+    });
+    let lease_ms = world.options.lease_ms;
+    assert!(granted.unwrap() + late_ms <= lease_ms - lease_ms / 20 - lease_ms / 4, "{granted:?} ms after {late_ms} ms");
+}
+
 /// Another program took over the worker: the next renewal says so.
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_stops_its_command_at_once() {
@@ -389,6 +410,25 @@ async fn results_wait_for_a_leapt_clock() {
     world.clock.step(2 * HOUR);
     world.pass(8_000).await;
     assert_eq!((world.executor.running(), world.run(id).await.status), (0, RunStatus::Running));
+    world.clock.step(-2 * HOUR);
+    world.until_status(id, RunStatus::Succeeded).await;
+    engine.stop().await;
+}
+
+/// A lease would carry the wrong time, and the clock's mark with it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_leased_by_a_leapt_clock() {
+    let world = World::new();
+    world.publish(vec![task("a")], vec![]).await;
+    let engine = world.start();
+    world.pass(2_000).await;
+    world.clock.step(2 * HOUR);
+    world.pass(2_000).await;
+    world.clock.step(-2 * HOUR);
+    let id = world.start_run("a").await;
+    world.clock.step(2 * HOUR);
+    world.pass(8_000).await;
+    assert_eq!(world.run(id).await.status, RunStatus::Queued);
     world.clock.step(-2 * HOUR);
     world.until_status(id, RunStatus::Succeeded).await;
     engine.stop().await;
