@@ -16,7 +16,7 @@ use rusqlite::{Connection, Params, params};
 use crate::{
     control,
     error::check_page,
-    lists,
+    lists, retention,
     rows::{self, EVENTS, RUNS, event_columns, run_columns},
     runs,
     schedule_rows::{
@@ -73,6 +73,10 @@ impl HistoryStore for SqliteStore {
 
     async fn overview(&self) -> Result<Overview, StoreError> {
         self.read_with(|conn, authority| overview(conn, || authority.clock.now())).await
+    }
+
+    async fn pruned_before(&self) -> Result<Option<TimestampMs>, StoreError> {
+        self.read(retention::pruned_before).await
     }
 
     async fn run_ids(&self, after: Option<RunId>, limit: u32) -> Result<Vec<RunId>, StoreError> {

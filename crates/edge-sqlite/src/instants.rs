@@ -16,6 +16,7 @@ use rusqlite::{Connection, params};
 use crate::{
     control,
     history::{self, OCCURRENCES},
+    retention,
     rows::{self, RUNS},
     runs,
     schedule_rows::{LEDGER, TASKS, TRIGGERS, ledger_columns, ledger_entry, revision_columns, task_head, trigger_head},
@@ -63,6 +64,7 @@ fn instant(
         recorded_run,
         recorded_under,
         pause,
+        pruned_before: retention::pruned_before(conn)?,
         observed_at: now(),
         clock_mark,
     }))

@@ -5,9 +5,10 @@
 //!
 //! A port in `runtime-core/src/ports/<port>.rs` has its SQL here in `<port>.rs`: `runs` with `transaction` (the composable port) and
 //! `write` (what all ports share), `schedules` with `claims` and `admit`, `definitions` with `pause`, `dispatch` with `leases` and
-//! `settle`, `control`, `history` with `lists`, `instants`.
+//! `settle`, `control`, `history` with `lists`, `instants`, `retention`.
 
 mod admit;
+mod backup;
 mod claims;
 mod control;
 mod definitions;
@@ -24,6 +25,7 @@ mod owner;
 mod pause;
 #[cfg(test)]
 mod plans;
+mod retention;
 mod rows;
 mod runs;
 mod schedule_rows;

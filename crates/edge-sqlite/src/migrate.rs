@@ -41,6 +41,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         "sqlite-0004-dispatch-control",
         r#"{"control":1,"definitions":1,"dispatch":1,"run_core":1,"run_retry_policy":1,"schedules":1}"#
     ),
+    migration!(
+        "sqlite-0005-retention",
+        r#"{"control":1,"definitions":1,"dispatch":1,"retention":1,"run_core":1,"run_retry_policy":1,"schedules":1}"#
+    ),
 ];
 
 /// Checks in one snapshot that the file is new or holds a history that this program wrote. Writes nothing.

@@ -178,7 +178,7 @@ fn close_connection(conn: Connection) {
 }
 
 /// A connection with every setting that does not write to the file.
-fn connect(options: &SqliteOptions, create: bool) -> Result<Connection, StoreError> {
+pub(crate) fn connect(options: &SqliteOptions, create: bool) -> Result<Connection, StoreError> {
     if !create && !options.path.exists() {
         return Err(StoreError::not_found("database", options.path.display()));
     }

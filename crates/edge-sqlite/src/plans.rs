@@ -9,7 +9,7 @@ use runtime_core::{
 };
 use rusqlite::{Connection, Params, StatementStatus, params};
 
-use crate::{claims, dispatch, history, leases, lists, migrate, schedules};
+use crate::{claims, dispatch, history, leases, lists, migrate, retention, schedules};
 
 const TRIGGERS: i64 = 100_000;
 const RUNS: i64 = 100_000;
@@ -156,6 +156,16 @@ fn lists_are_ordered_ranges_whatever_the_filter() {
             }
         }
     }
+}
+
+#[test]
+fn pruning_is_an_ordered_range_and_looks_for_references_by_index() {
+    let conn = with_runs();
+    assert_plan(&conn, retention::PAGE, "runs_created");
+    assert!(steps(&conn, retention::PAGE, params![RUNS, "", 100], 100) < 100 * 200);
+    assert_plan(&conn, retention::REFERRED, "runs_retry_of");
+    assert!(steps(&conn, retention::REFERRED, ["x"], 0) < 100);
+    assert_plan(&conn, retention::REMOVE_LEDGER, "schedule_ledger_age");
 }
 
 #[test]

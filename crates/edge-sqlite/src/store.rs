@@ -114,6 +114,10 @@ impl SqliteStore {
         self.inner.writer.close().await;
     }
 
+    pub(crate) fn options(&self) -> &SqliteOptions {
+        &self.inner.options
+    }
+
     pub(crate) fn writer(&self) -> &Owner<Writer> {
         &self.inner.writer
     }

@@ -54,6 +54,8 @@ pub enum Verdict<'a> {
     },
     /// It is due and will be decided by the scheduler's next look.
     Due,
+    /// It was owed, and history before this instant may have been removed.
+    Pruned(TimestampMs),
     /// It was owed, and neither Run nor reason is stored.
     Unrecorded,
 }
@@ -75,6 +77,7 @@ impl Verdict<'_> {
             Self::Future { .. } => "future",
             Self::ClockBehind { .. } => "clock_behind",
             Self::Due => "due",
+            Self::Pruned(_) => "pruned",
             Self::Unrecorded => "unrecorded",
         }
     }
@@ -112,8 +115,12 @@ pub fn explain(facts: &InstantFacts, at: TimestampMs) -> Verdict<'_> {
         None => standing(facts, &schedule, at),
         // Archived in this very instant, and nothing was owed: its task rested until then.
         Some(next) if next.archived && next.created_at == at => Verdict::Archived(next),
-        Some(_) => Verdict::Unrecorded,
+        Some(_) => unrecorded(facts, at),
     }
+}
+
+fn unrecorded(facts: &InstantFacts, at: TimestampMs) -> Verdict<'_> {
+    facts.pruned_before.filter(|before| at < *before).map_or(Verdict::Unrecorded, Verdict::Pruned)
 }
 
 /// What the current revision's schedule says about an occurrence that nothing was written about.
@@ -122,7 +129,7 @@ fn standing<'a>(facts: &'a InstantFacts, schedule: &Schedule, at: TimestampMs) -
     let next = row.next_owed(schedule);
     if next.is_some_and(|next| at < next) {
         // Before the cursor everything is admitted or recorded.
-        return Verdict::Unrecorded;
+        return unrecorded(facts, at);
     }
     if let Some(aside) = &row.set_aside {
         return Verdict::SetAside(aside);

@@ -26,6 +26,7 @@ pub async fn facts(store: &dyn Store) -> Vec<String> {
     let acts = store.acts(LIST_PAGE_MAX).await.expect("acts are readable");
     out.extend(acts.into_iter().map(|OperatorAct { at, by, act, project_id, .. }| format!("act {at} {by:?} {act} {project_id:?}")));
     out.push(format!("mark {:?}", store.clock_mark().await.expect("the mark is readable")));
+    out.push(format!("pruned before {:?}", store.pruned_before().await.expect("it is readable")));
     out
 }
 

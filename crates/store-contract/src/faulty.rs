@@ -18,6 +18,7 @@ use runtime_core::{
         dispatch::{DispatchClaim, DispatchPage, DispatchStore, Evidence, Expired, Fenced, LeaseFence, OpenLease, Renewal, Session},
         history::{HistoryStore, Overview, RunCursor, RunFacts, RunFilter, RunPage, TaskItem, TriggerItem},
         instants::{InstantFacts, InstantStore},
+        retention::{PruneCommand, PrunedLedger, PrunedRuns, RetentionStore},
         runs::{RunReader, RunRepository, Work},
         schedules::{MovedCursor, ScheduleStore},
     },
@@ -188,6 +189,7 @@ hand_on! {
         fn trigger(project_id: &ProjectId, trigger_id: &TriggerId) -> Option<TriggerItem>;
         fn ledger(project_id: &ProjectId, trigger_id: &TriggerId, since: TimestampMs, limit: u32) -> Vec<LedgerEntry>;
         fn overview() -> Overview;
+        fn pruned_before() -> Option<TimestampMs>;
         fn run_ids(after: Option<RunId>, limit: u32) -> Vec<RunId>;
         fn facts(run_id: RunId) -> Option<RunFacts>;
         fn all_triggers(after: Option<(&ProjectId, &TriggerId)>, limit: u32) -> Vec<TriggerItem>;
@@ -196,5 +198,9 @@ hand_on! {
     }
     InstantStore {
         fn instant(project_id: &ProjectId, trigger_id: &TriggerId, at: TimestampMs) -> Option<InstantFacts>;
+    }
+    RetentionStore {
+        fn prune_runs(command: &PruneCommand, after: Option<RunCursor>) -> PrunedRuns;
+        fn prune_ledger(command: &PruneCommand) -> PrunedLedger;
     }
 }

@@ -7,16 +7,23 @@ use runtime_core::{
     ids::RunId,
     ports::{
         control::ControlStore, definitions::DefinitionStore, dispatch::DispatchStore, history::HistoryStore, instants::InstantStore,
-        runs::RunRepository, schedules::ScheduleStore,
+        retention::RetentionStore, runs::RunRepository, schedules::ScheduleStore,
     },
 };
 
 use crate::facts::facts;
 
 /// Every port of a store.
-pub trait Store: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + InstantStore {}
+pub trait Store:
+    RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + InstantStore + RetentionStore
+{
+}
 
-impl<S: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + InstantStore + ?Sized> Store for S {}
+impl<
+    S: RunRepository + ScheduleStore + DefinitionStore + DispatchStore + ControlStore + HistoryStore + InstantStore + RetentionStore + ?Sized,
+> Store for S
+{
+}
 
 /// 2026-01-05T12:00:30Z, a Monday: where the clock of a fresh fixture stands.
 pub fn start() -> TimestampMs {

@@ -309,6 +309,18 @@ macro_rules! __every_case {
                 an_instant_is_its_triggers_own,
                 every_instant_of_an_eventful_day_is_explained,
             }
+            retention {
+                a_finished_run_goes_whole,
+                what_is_unfinished_or_young_stays,
+                an_instant_ahead_counts_as_now,
+                a_run_that_is_referred_to_goes_with_what_refers_to_it,
+                a_dry_run_of_a_prune_writes_nothing,
+                pruning_goes_by_pages,
+                a_prune_is_an_act,
+                the_ledger_goes_by_age,
+                no_occurrence_is_admitted_again_after_all_history_is_gone,
+                what_is_lost_after_the_prune_is_still_found,
+            }
         }
     };
 }
@@ -338,7 +350,7 @@ mod tests {
     fn every_case_is_in_the_list() {
         let mut written = Vec::new();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cases");
-        for port in ["runs", "schedules", "definitions", "dispatch", "control", "history", "instants"] {
+        for port in ["runs", "schedules", "definitions", "dispatch", "control", "history", "instants", "retention"] {
             let parts = fs::read_dir(folder.join(port)).into_iter().flatten().map(|entry| entry.unwrap().path());
             for file in parts.chain([folder.join(port).with_extension("rs")]) {
                 let text = fs::read_to_string(file).unwrap();

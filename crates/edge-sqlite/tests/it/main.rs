@@ -1,6 +1,7 @@
 //! The contract on SQLite, and what only SQLite can get wrong.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod backup;
 mod clock;
 mod corrupt;
 mod crash;
@@ -9,17 +10,18 @@ mod fixture;
 mod kit;
 mod locking;
 mod migrations;
+mod retention;
 mod verify;
 
 use fixture::{LegacyOwner, SqliteFixture};
 
-store_contract::contract!(SqliteFixture, cases = 216, skipped = [("shared_claims", 1)]);
+store_contract::contract!(SqliteFixture, cases = 226, skipped = [("shared_claims", 1)]);
 
 /// The schema takes any owner; the suite is registered once for each of two.
 mod legacy_owner {
     use super::*;
 
-    store_contract::contract!(LegacyOwner, cases = 216, skipped = [("shared_claims", 1)]);
+    store_contract::contract!(LegacyOwner, cases = 226, skipped = [("shared_claims", 1)]);
 }
 
 /// The reference model and this adapter, under the same commands.

@@ -144,7 +144,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
             "INSERT INTO schema_migrations SELECT max(position) + 1, 'sqlite-9999-future', 'sqlite-main', ?1, 0 FROM schema_migrations";
         conn.execute(newer, [Digest::of(b"").as_str()]).unwrap();
     });
-    let (found, known) = ("sqlite-9999-future".to_owned(), "sqlite-0004-dispatch-control".to_owned());
+    let (found, known) = ("sqlite-9999-future".to_owned(), "sqlite-0005-retention".to_owned());
     assert_eq!(error.await, StoreError::SchemaNewer { found, known });
 }
 

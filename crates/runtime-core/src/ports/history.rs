@@ -146,6 +146,9 @@ pub trait HistoryStore: Send + Sync {
     /// Counts.
     async fn overview(&self) -> Result<Overview, StoreError>;
 
+    /// Before which instant Runs and ledger entries may have been removed; `None`: nothing ever was. See [`super::retention`].
+    async fn pruned_before(&self) -> Result<Option<TimestampMs>, StoreError>;
+
     /// Ids of Runs after `after`, in order; `limit` is 1 ..= 500. With [`Self::facts`], how `verify` walks everything in bounded memory.
     async fn run_ids(&self, after: Option<RunId>, limit: u32) -> Result<Vec<RunId>, StoreError>;
 

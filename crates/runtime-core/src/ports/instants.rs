@@ -33,6 +33,8 @@ pub struct InstantFacts {
     pub recorded_under: Option<Head<TriggerSpec>>,
     /// The newest pause of the trigger up to the recording.
     pub pause: Option<OperatorAct>,
+    /// Before which instant history may have been removed.
+    pub pruned_before: Option<TimestampMs>,
     /// Authority time of the reading.
     pub observed_at: TimestampMs,
     /// Highest authority time that was committed.

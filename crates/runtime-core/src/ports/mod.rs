@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod executor;
 pub mod history;
 pub mod instants;
+pub mod retention;
 pub mod runs;
 pub mod schedules;
 

@@ -55,11 +55,15 @@ pub(super) async fn check(object: &str, item: &TriggerItem, store: &dyn HistoryS
             _ => break,
         }
     }
-    for instant in owed.into_iter().filter(|at| *at >= horizon).rev() {
-        let recorded = ledger.iter().any(|e| (e.stretch.from..=e.stretch.to).contains(&instant));
-        if !recorded && !admitted.contains(&instant) {
-            out.push(Finding::new("occurrence_lost", object, format!("{instant} is neither admitted nor in the ledger")));
-        }
+    let mut lost: Vec<_> = owed.into_iter().filter(|at| *at >= horizon && !admitted.contains(at)).collect();
+    lost.retain(|at| !ledger.iter().any(|e| (e.stretch.from..=e.stretch.to).contains(at)));
+    if !lost.is_empty() {
+        // Asked for last: what was removed while all this was read is not lost either.
+        let pruned_before = store.pruned_before().await?;
+        lost.retain(|at| pruned_before.is_none_or(|before| *at >= before));
+    }
+    for instant in lost.into_iter().rev() {
+        out.push(Finding::new("occurrence_lost", object, format!("{instant} is neither admitted nor in the ledger")));
     }
     if let (Some(latest), last) = (admitted.last(), item.schedule.last_scheduled_at)
         && last.is_none_or(|last| last < *latest)

@@ -8,5 +8,6 @@ pub mod definitions;
 pub mod dispatch;
 pub mod history;
 pub mod instants;
+pub mod retention;
 pub mod runs;
 pub mod schedules;

@@ -129,6 +129,10 @@ impl HistoryStore for MemoryStore {
         Ok(self.read(|facts| facts.overview(now)))
     }
 
+    async fn pruned_before(&self) -> Result<Option<TimestampMs>, StoreError> {
+        Ok(self.read(|facts| facts.pruned_before))
+    }
+
     async fn run_ids(&self, after: Option<RunId>, limit: u32) -> Result<Vec<RunId>, StoreError> {
         check_page(limit, LIST_PAGE_MAX)?;
         let beyond = |id: &&RunId| after.is_none_or(|after| **id > after);

@@ -45,6 +45,7 @@ impl Facts {
             pause: recorded.as_ref().and_then(|entry| pauses(entry.recorded_at)).cloned(),
             recorded,
             in_force: current,
+            pruned_before: self.pruned_before,
             observed_at: now,
             clock_mark: self.clock_mark,
             trigger,

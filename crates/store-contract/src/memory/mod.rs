@@ -11,6 +11,7 @@ mod fixture;
 mod history;
 mod instants;
 mod leases;
+mod retention;
 mod runs;
 mod schedules;
 
@@ -52,6 +53,7 @@ struct Facts {
     leases: BTreeMap<AttemptId, LeaseRow>,
     acts: Vec<OperatorAct>,
     clock_mark: Option<TimestampMs>,
+    pruned_before: Option<TimestampMs>,
 }
 
 /// Facts, and what need not be durable.

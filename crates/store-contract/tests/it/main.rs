@@ -6,7 +6,7 @@ mod faulty;
 use runtime_core::TimestampMs;
 use store_contract::{Capabilities, Fault, FaultyStore, Fixture, MemoryFixture, Store, differential};
 
-store_contract::contract!(MemoryFixture, cases = 216, skipped = [("corruptible", 4)]);
+store_contract::contract!(MemoryFixture, cases = 226, skipped = [("corruptible", 4)]);
 
 /// The model agrees with itself, and what it leaves behind verifies: whatever a database disagrees about is the database's.
 #[tokio::test]
