@@ -1,5 +1,7 @@
 //! The command line.
 
+mod import;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, builder::styling};
@@ -11,6 +13,7 @@ use runtime_core::{
 };
 
 use crate::{duration, moment::Since, reference::RunRef};
+pub use import::{Import, ImportTarget};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Yellow.on_default())
@@ -103,6 +106,9 @@ Every error of the file is reported, not only the first.")]
         /// The jobs file, `-` for standard input
         file: PathBuf,
     },
+    /// Make a jobs file of a crontab or a Qinglong export
+    #[command(subcommand)]
+    Import(Import),
     /// Show when an expression or a trigger runs next
     Next(Next),
     /// Show the whole state on one screen

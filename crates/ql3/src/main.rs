@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod duration;
 mod failure;
+mod import;
 mod jobs;
 mod live;
 mod moment;

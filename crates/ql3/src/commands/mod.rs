@@ -4,6 +4,7 @@ mod acts;
 mod apply;
 mod check;
 mod clock;
+mod import;
 mod lists;
 mod logs;
 mod next;
@@ -33,6 +34,7 @@ pub async fn run(command: Command, global: &Global, out: &Out) -> Result<ExitCod
         Command::Up(args) => return up::run(args, global, out).await,
         Command::Apply { file, dry_run } => apply::run(&file, dry_run, global, out).await?,
         Command::Check { file } => check::run(&file, global, out)?,
+        Command::Import(command) => return import::run(command, global, out),
         Command::Next(args) => next::run(args, global, out).await?,
         Command::Status => status::run(global, out).await?,
         Command::Tasks => lists::tasks(global, out).await?,

@@ -4,6 +4,7 @@
 
 mod cli;
 mod docs;
+mod import;
 mod jobs_file;
 mod next;
 mod operating;
