@@ -120,8 +120,15 @@ Every error of the file is reported, not only the first.")]
     )]
     Tasks,
     /// List triggers, with their next and last occurrence
-    #[command(after_help = "Examples:\n  ql3 triggers\n  ql3 triggers --json | jq '.triggers[] | select(.state != \"active\")'")]
-    Triggers,
+    #[command(after_help = "Examples:
+  ql3 triggers
+  ql3 triggers --attention         what is set aside, late, failing or has never run comes first
+  ql3 triggers --json | jq '.triggers[] | select(.state != \"active\")'")]
+    Triggers {
+        /// First what needs a look, and why: set aside, late, failing, never run
+        #[arg(long)]
+        attention: bool,
+    },
     /// List Runs, newest first
     Runs(Runs),
     /// Show, start, cancel or repeat a Run
@@ -179,6 +186,39 @@ and a Run of it is unfinished.")]
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_PAGE_MAX)))]
         limit: u32,
     },
+    /// Remove old history: finished Runs with their output, and reasons why something did not run
+    #[command(after_help = "Examples:
+  ql3 prune --older-than 90d --dry-run     show how much would go
+  ql3 prune --older-than 90d               beside a running `ql3 up`, too
+
+Of every project, in small batches, so that scheduling goes on. Unfinished Runs stay, and Runs that those repeat. What proves that an \
+occurrence was admitted stays, so nothing runs again. A key of `run start --key` is forgotten with its Run. The file does not shrink, \
+its space is used again; a backup is compact. `ql3 up --keep 90d` does it by itself.")]
+    Prune {
+        /// What ended longer ago than this: 90d, 12h
+        #[arg(long = "older-than", value_name = "DURATION", value_parser = duration::parse)]
+        older_than_ms: u64,
+        /// Show how much would go, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Recorded with the act
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Copy the database to a file, while it is used
+    #[command(after_help = "Examples:
+  ql3 backup ql3-2026-03-29.db
+  ql3 backup --force /backup/ql3.db      replace an older copy, at once and only by a whole one
+
+The copy is one moment of the database, and it is checked before it gets its name. To go back to it, stop `ql3 up` and put it in the \
+place of the database, without the old `-wal` and `-shm` beside it. Output of Runs is not in it.")]
+    Backup {
+        /// The copy
+        file: PathBuf,
+        /// Replace the file if it exists
+        #[arg(long)]
+        force: bool,
+    },
     /// Check the stored facts: one Run an occurrence, sequences, versions, digests
     #[command(after_help = "Example:\n  ql3 verify && echo fine\n\nExit code 0 only if nothing was found, 1 if something was.")]
     Verify,
@@ -207,6 +247,9 @@ pub struct Up {
     /// So many Runs at once, over all tasks
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub max_concurrent: u32,
+    /// Remove what ended longer ago than this, by and by, as `ql3 prune` does [default: keep everything]
+    #[arg(long = "keep", value_name = "DURATION", value_parser = duration::parse)]
+    pub keep_ms: Option<u64>,
     /// At the end, what runs may go on for so long before it is stopped
     #[arg(long = "drain", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
     pub drain_ms: u64,
@@ -241,6 +284,7 @@ pub struct Next {
 #[command(after_help = "Examples:
   ql3 runs --since 2h
   ql3 runs --status failed,timed_out --limit 100
+  ql3 runs --failing-first         what went wrong, then the newest others
   ql3 runs --trigger nightly --json
   ql3 runs --limit 500 --after \"$CURSOR\"    the next page: CURSOR is `.next` of the page before")]
 pub struct Runs {
@@ -259,6 +303,9 @@ pub struct Runs {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_PAGE_MAX)))]
     pub limit: u32,
+    /// First what failed, timed out or waits for another try, then the newest others
+    #[arg(long, conflicts_with = "after")]
+    pub failing_first: bool,
     /// Go on where a page ended
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,

@@ -5,7 +5,10 @@ use std::path::Path;
 use edge_control::EdgeClient;
 use runtime_core::{
     StoreError,
-    ports::{control::ControlStore, definitions::DefinitionStore, history::HistoryStore, instants::InstantStore, runs::RunReader},
+    ports::{
+        control::ControlStore, definitions::DefinitionStore, history::HistoryStore, instants::InstantStore, retention::RetentionStore,
+        runs::RunReader,
+    },
 };
 
 use crate::failure::{Exit, Failure};
@@ -58,6 +61,15 @@ impl Db {
 
     pub fn definitions(&self) -> &dyn DefinitionStore {
         self.client.store()
+    }
+
+    pub fn retention(&self) -> &dyn RetentionStore {
+        self.client.store()
+    }
+
+    /// Copies the file; see [`edge_control::SqliteStore::backup`].
+    pub async fn backup(&self, to: &Path, replace: bool) -> Result<u64, StoreError> {
+        self.client.store().backup(to, replace).await
     }
 
     pub fn runs(&self) -> &dyn RunReader {

@@ -2,13 +2,16 @@
 
 mod acts;
 mod apply;
+mod backup;
 mod check;
 mod clock;
 mod import;
+mod keep;
 mod lists;
 mod logs;
 mod next;
 mod pause;
+mod prune;
 mod run;
 mod runs;
 mod status;
@@ -38,13 +41,15 @@ pub async fn run(command: Command, global: &Global, out: &Out) -> Result<ExitCod
         Command::Next(args) => next::run(args, global, out).await?,
         Command::Status => status::run(global, out).await?,
         Command::Tasks => lists::tasks(global, out).await?,
-        Command::Triggers => lists::triggers(global, out).await?,
+        Command::Triggers { attention } => lists::triggers(attention, global, out).await?,
         Command::Runs(args) => runs::run(args, global, out).await?,
         Command::Run(command) => run::run(command, global, out).await?,
         Command::Why { trigger, instant } => why::run(trigger, instant, global, out).await?,
         Command::Pause { trigger, reason } => pause::pause(trigger, reason, global, out).await?,
         Command::Resume { trigger, missed, reason } => pause::resume(trigger, missed, reason, global, out).await?,
         Command::Acts { limit } => acts::run(limit, global, out).await?,
+        Command::Prune { older_than_ms, dry_run, reason } => prune::run(older_than_ms, dry_run, reason, global, out).await?,
+        Command::Backup { file, force } => backup::run(&file, force, global, out).await?,
         Command::Verify => return verify::run(global, out).await,
         Command::Version => version(out),
         Command::Clock(Clock::Accept { reason }) => clock::accept(reason, global, out).await?,

@@ -2,7 +2,8 @@
 
 use runtime_core::{
     TimestampMs,
-    ports::history::{RunCursor, RunFilter, RunListItem},
+    ports::history::{HistoryStore, RunCursor, RunFilter, RunListItem, RunPage},
+    run::RunStatus,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +19,9 @@ use crate::{
     table::{Cell, Table},
 };
 
+/// What somebody may have to look at.
+const FAILING: [RunStatus; 3] = [RunStatus::Failed, RunStatus::TimedOut, RunStatus::RetryWait];
+
 pub async fn run(args: Runs, global: &Global, out: &Out) -> Result<(), Failure> {
     let now = moment::now();
     let filter = RunFilter {
@@ -28,7 +32,13 @@ pub async fn run(args: Runs, global: &Global, out: &Out) -> Result<(), Failure> 
         since: args.since.map(|since| since.instant(now)),
     };
     let after = args.after.as_deref().map(parse_cursor).transpose()?;
-    let page = with_db(global, async |db| Ok(db.history().runs(&filter, after, args.limit).await?)).await?;
+    let page = with_db(global, async |db| {
+        if args.failing_first {
+            return failing_first(db.history(), &filter, args.limit).await;
+        }
+        Ok(db.history().runs(&filter, after, args.limit).await?)
+    })
+    .await?;
     let next = page.next.map(show_cursor);
     if out.json {
         let runs: Vec<Value> = page.runs.iter().map(shapes::run_item).collect();
@@ -44,6 +54,20 @@ pub async fn run(args: Runs, global: &Global, out: &Out) -> Result<(), Failure> 
         out.line(out.paint.dim(format_args!("older ones: --after {next}")));
     }
     Ok(())
+}
+
+/// What went wrong, newest first, then the newest others; one page, because the order is not that of a cursor.
+async fn failing_first(history: &dyn HistoryStore, filter: &RunFilter, limit: u32) -> Result<RunPage, Failure> {
+    let wanted = |status: &RunStatus| filter.statuses.is_empty() || filter.statuses.contains(status);
+    let statuses: Vec<_> = FAILING.into_iter().filter(wanted).collect();
+    let mut runs = Vec::new();
+    if !statuses.is_empty() {
+        runs = history.runs(&RunFilter { statuses, ..filter.clone() }, None, limit).await?.runs;
+    }
+    let others = history.runs(filter, None, limit).await?.runs;
+    runs.extend(others.into_iter().filter(|item| !FAILING.contains(&item.run.status)));
+    runs.truncate(limit as usize);
+    Ok(RunPage { runs, next: None })
 }
 
 fn print(items: &[RunListItem], now: TimestampMs, out: &Out) {

@@ -7,9 +7,10 @@ use runtime_core::{StoreError, cron, ids::ProjectId, ports::history::HistoryStor
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{apply, check::project_of};
+use super::{apply, check::project_of, keep::Keep, operator};
 use crate::{
     cli::{Global, Up},
+    duration,
     failure::{Exit, Failure},
     jobs::{self, JobsFile},
     live::Live,
@@ -20,6 +21,10 @@ pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failu
     // Before anything is opened: a bad file leaves nothing behind, and no signal is missed.
     let file = args.file.as_deref().map(jobs::read).transpose()?;
     let file = file.map(|file| project_of(&file, global).map(|project| (project, file))).transpose()?;
+    let keep = args
+        .keep_ms
+        .map(|ms| Ok::<_, Failure>(Keep { ms, by: operator(Some(format!("up --keep {}", duration::show(ms))))? }))
+        .transpose()?;
     let signals = Signals::listen()?;
     let options = EdgeOptions { max_concurrent: args.max_concurrent, drain_ms: args.drain_ms, ..EdgeOptions::new(&global.db) };
     if options.log_dir.to_str().is_none() {
@@ -28,7 +33,9 @@ pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failu
     }
     let live = Arc::new(Live::start(Out::new(out.json)));
     let observer = Arc::clone(&live);
-    let ended = up(args.for_ms, &options, file, signals, &live, Arc::new(move |event| observer.event(event))).await;
+    let observer: edge_control::Observer = Arc::new(move |event| observer.event(event));
+    let plan = Plan { for_ms: args.for_ms, file, keep };
+    let ended = up(plan, &options, signals, &live, observer).await;
     if ended.is_ok() {
         let counts = live.counts();
         live.say(format_args!("ended: {counts}"), || {
@@ -41,10 +48,16 @@ pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failu
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-async fn up(
+/// What is asked of `up` beside the edge's own options.
+struct Plan {
     for_ms: Option<u64>,
-    options: &EdgeOptions,
     file: Option<(ProjectId, JobsFile)>,
+    keep: Option<Keep>,
+}
+
+async fn up(
+    Plan { for_ms, file, keep }: Plan,
+    options: &EdgeOptions,
     mut signals: Signals,
     live: &Live,
     observer: edge_control::Observer,
@@ -69,8 +82,14 @@ async fn up(
             || json!({ "event": "nothing_scheduled" }),
         );
     }
-    let handle = edge.handle();
-    edge.run(async move {
+    let (handle, store) = (edge.handle(), edge.store().clone());
+    let pruned = async {
+        match &keep {
+            Some(keep) => keep.run(&store, &options.log_dir, live).await,
+            None => std::future::pending().await,
+        }
+    };
+    let running = edge.run(async move {
         let limit = async {
             match for_ms {
                 Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
@@ -82,9 +101,11 @@ async fn up(
             () = signals.first() => {}
         }
         tokio::spawn(urge(signals, handle));
-    })
-    .await?;
-    Ok(())
+    });
+    tokio::select! {
+        ended = running => Ok(ended?),
+        () = pruned => Ok(()),
+    }
 }
 
 /// A further signal stops what is still running at once.

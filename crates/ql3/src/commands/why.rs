@@ -120,6 +120,9 @@ fn summary(facts: &InstantFacts, verdict: &Verdict<'_>, at: TimestampMs, running
         ),
         Verdict::Due if running => "due, and about to be decided".to_owned(),
         Verdict::Due => "due, but no `ql3 up` runs on this database: nothing is scheduled until one does".to_owned(),
+        Verdict::Pruned(before) => {
+            format!("history before {} has been pruned: what became of it is not known any more", moment::utc(*before))
+        }
         Verdict::Unrecorded => {
             let next = next().map(|next| format!("; the next one is {}", moment::utc(next))).unwrap_or_default();
             let since = moment::utc(item.schedule.activated_at);

@@ -5,7 +5,7 @@ use std::{io::Read as _, process::Stdio};
 use crate::Place;
 
 /// Every command that needs a database and does not make one.
-const LOOKING: [&[&str]; 18] = [
+const LOOKING: [&[&str]; 20] = [
     &["status"],
     &["tasks"],
     &["triggers"],
@@ -23,6 +23,8 @@ const LOOKING: [&[&str]; 18] = [
     &["pause", "t"],
     &["resume", "t"],
     &["acts"],
+    &["prune", "--older-than", "1d"],
+    &["backup", "copy.db"],
     &["runs", "--json"],
 ];
 
@@ -83,8 +85,8 @@ fn help_is_no_error_and_explains_every_command() {
     let place = Place::new();
     assert!(place.ok(&["--help"]).stdout.contains("Exit codes"));
     for command in [
-        "up", "apply", "check", "next", "status", "tasks", "triggers", "runs", "run", "why", "pause", "resume", "acts", "verify",
-        "version", "clock",
+        "up", "apply", "check", "next", "status", "tasks", "triggers", "runs", "run", "why", "pause", "resume", "acts", "prune", "backup",
+        "verify", "version", "clock",
     ] {
         assert!(place.ok(&["help", command]).stdout.contains(command));
     }

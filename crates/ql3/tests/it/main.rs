@@ -4,6 +4,7 @@
 
 mod cli;
 mod docs;
+mod housekeeping;
 mod import;
 mod jobs_file;
 mod next;

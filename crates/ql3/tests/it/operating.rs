@@ -132,6 +132,7 @@ fn the_json_of_tasks_and_triggers_is_stable() {
         keys(trigger),
         [
             "activatedAt",
+            "attention",
             "cron",
             "dialect",
             "digest",
@@ -349,4 +350,39 @@ fn a_resume_says_what_the_pause_kept_back_and_may_make_up_for_it() {
     let run = &place.json(&["run", "show", "latest"])["run"];
     assert_eq!((&run["id"], &run["triggeredBy"]), (&resumed["runId"], &json!("tester")));
     assert_eq!(place.json(&["verify"])["ok"], true);
+}
+
+/// What is late takes ten seconds of the machine's clock to be so; a test of the list's own makes it.
+#[test]
+fn what_needs_a_look_comes_first() {
+    let trigger = |id: &str, cron: &str| format!("[[task.trigger]]\nid = \"{id}\"\ncron = \"{cron}\"\ntimezone = \"UTC\"\n");
+    let place = Place::with_jobs(&format!(
+        "[[task]]\nid = \"good\"\nshell = \"true\"\n{}{}[[task]]\nid = \"bad\"\nshell = \"false\"\n{}",
+        trigger("a-never", "0 0 29 2 *"),
+        trigger("b-good", "* * * * * *"),
+        trigger("c-bad", "* * * * * *")
+    ));
+    place.ok(&["up", "jobs.toml", "--for", "3s"]);
+    let order = |args: &[&str]| -> Vec<(String, Value)> {
+        let listed = place.json(args);
+        let triggers = listed["triggers"].as_array().unwrap();
+        triggers.iter().map(|t| (t["id"].as_str().unwrap().to_owned(), t["attention"].clone())).collect()
+    };
+    let named = |id: &str, attention: Value| (id.to_owned(), attention);
+    let by_id = [named("a-never", json!("never_run")), named("b-good", Value::Null), named("c-bad", json!("failing"))];
+    assert_eq!(order(&["triggers"]), by_id);
+    assert_eq!(order(&["triggers", "--attention"]), [2, 0, 1].map(|n| by_id[n].clone()));
+    let shown = place.ok(&["triggers", "--attention"]).stdout;
+    assert!(shown.lines().next().unwrap().ends_with("ATTENTION") && shown.contains("its last Run is failed"), "{shown}");
+
+    let statuses = |args: &[&str]| -> Vec<String> {
+        place.json(args)["runs"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap().to_owned()).collect()
+    };
+    let failing = statuses(&["runs", "--failing-first", "--limit", "500"]);
+    let bad = failing.iter().filter(|status| *status == "failed").count();
+    assert!(bad >= 1 && failing.len() > bad && failing[..bad].iter().all(|status| status == "failed"), "{failing:?}");
+    assert_eq!(failing.len(), statuses(&["runs", "--limit", "500"]).len(), "everything is there once");
+    assert_eq!(statuses(&["runs", "--failing-first", "--limit", "1"]), ["failed"]);
+    assert!(statuses(&["runs", "--failing-first", "--status", "succeeded"]).iter().all(|status| status == "succeeded"));
+    assert_eq!(place.run(&["runs", "--failing-first", "--after", "1.x"]).code, 2);
 }
