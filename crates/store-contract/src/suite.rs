@@ -319,7 +319,7 @@ macro_rules! __every_case {
                 a_prune_is_an_act,
                 the_ledger_goes_by_age,
                 no_occurrence_is_admitted_again_after_all_history_is_gone,
-                what_is_lost_after_the_prune_is_still_found,
+                a_prune_ends_where_it_was_asked_to,
             }
         }
     };

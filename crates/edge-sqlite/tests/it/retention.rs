@@ -11,12 +11,14 @@ use runtime_core::{
         runs::RunReader,
     },
     run::CancelReason,
+    schedule::CommitOutcome,
+    verify::verify,
 };
 use store_contract::{Corruption, Fixture, SeededIds};
 
 use crate::{
     fixture::{SqliteFixture, rows},
-    kit::{admission, dispatch_claim, insert, operator, publish, session, start_task, task},
+    kit::{MINUTE, admission, cycle, dispatch_claim, insert, minutely, operator, publish, session, start_task, task},
 };
 
 const TABLES: [&str; 5] = ["runs", "run_attempts", "run_events", "run_retry_policies", "run_dispatch_leases"];
@@ -62,6 +64,31 @@ async fn a_damaged_run_holds_up_no_other() {
     gone.sort_unstable();
     assert_eq!(gone, [old, new]);
     assert_eq!(fixture.store.run_ids(None, 500).await.unwrap(), [damaged]);
+}
+
+/// Pruning excuses what is missing before its instant and nothing after it.
+#[tokio::test]
+async fn what_is_missing_after_a_prune_is_found() {
+    let fixture = SqliteFixture::fresh().await;
+    let (store, ids) = (&fixture.store, SeededIds::new(3));
+    publish(store, vec![task("a")], vec![minutely("t", "a")]).await;
+    cycle(store, &ids).await;
+    for _ in 0..3 {
+        fixture.clock.advance(MINUTE);
+        let outcomes = cycle(store, &ids).await;
+        let CommitOutcome::Admitted { run_id } = outcomes[0] else { panic!("{outcomes:?}") };
+        store.cancel(run_id, CancelReason::User, &operator()).await.unwrap();
+    }
+    let command = PruneCommand { before: fixture.clock.now().minus_ms(MINUTE / 2), ..everything(&fixture, 500) };
+    assert_eq!(store.prune_runs(&command, None).await.unwrap().runs.len(), 2);
+    assert_eq!(verify(store).await.unwrap().findings, []);
+    let raw = fixture.raw();
+    for table in TABLES {
+        raw.execute(&format!("DELETE FROM {table}"), []).unwrap();
+    }
+    let found = verify(store).await.unwrap().findings;
+    let found: Vec<_> = found.iter().map(|finding| (finding.code, finding.detail.as_str())).collect();
+    assert_eq!(found, [("occurrence_lost", "2026-01-05T12:03:00Z is neither admitted nor in the ledger")]);
 }
 
 /// C31c: much is removed, and the log stays within its bound all the while.

@@ -248,8 +248,8 @@ pub async fn no_occurrence_is_admitted_again_after_all_history_is_gone(fixture: 
     assert_eq!(explain(&facts, today("12:02")), Verdict::Pruned(today("12:08:20")));
 }
 
-/// The gap that pruning explains ends where it ends: what is missing after it is found.
-pub async fn what_is_lost_after_the_prune_is_still_found(fixture: &impl Fixture) {
+/// What is younger stays, and has its answer; what is older has none any more, and nothing is missed.
+pub async fn a_prune_ends_where_it_was_asked_to(fixture: &impl Fixture) {
     let w = world(fixture);
     w.scheduled(timer()).await;
     let mut last = None;
