@@ -4,10 +4,7 @@
 use runtime_core::{
     StoreError,
     ports::dispatch::{Evidence, Expired, Fenced, LeaseFence, OpenLease, Renewal, Session},
-    run::{
-        Actor, ActorType, AttemptOutcome, AttemptResult, AttemptStatus, Command as RunCommand, EventType, RunAttempt, RunState, RunStatus,
-        Started,
-    },
+    run::{Actor, ActorType, AttemptOutcome, AttemptStatus, Command as RunCommand, EventType, RunAttempt, RunState, RunStatus, Started},
 };
 use rusqlite::{Connection, params};
 
@@ -26,10 +23,6 @@ fn worker(fence: &LeaseFence) -> Actor {
     Actor::named(ActorType::Worker, fence.session.worker_id.as_str())
 }
 
-fn cancelled() -> AttemptOutcome {
-    AttemptOutcome { result: AttemptResult::Cancelled, exit_code: None, error_code: Some("cancelled".to_owned()), error_summary: None }
-}
-
 pub(crate) fn started(
     tx: &Command<'_>,
     fence: &LeaseFence,
@@ -46,7 +39,7 @@ pub(crate) fn started(
         return Ok(Fenced::Applied(attempt.clone()));
     }
     if state.run.cancel_requested_at.is_some() {
-        write::carry_from(tx, &state, &RunCommand::Finish(cancelled()), &worker(fence))?;
+        write::carry_from(tx, &state, &RunCommand::Release { reason: "cancelled".to_owned() }, &worker(fence))?;
         close_lease(tx.conn, fence.attempt_id, LeaseState::Taken, "cancelled")?;
         return Ok(Fenced::Stale);
     }
@@ -106,16 +99,9 @@ pub(crate) fn release(tx: &Command<'_>, fence: &LeaseFence, reason: &str) -> Res
     if fenced(tx.conn, fence)?.is_none() {
         return Ok(Fenced::Stale);
     }
-    give_back(tx, fence.run_id, reason, &worker(fence))?;
+    write::carry(tx, fence.run_id, &RunCommand::Release { reason: reason.to_owned() }, &worker(fence))?;
     close_lease(tx.conn, fence.attempt_id, LeaseState::Released, reason)?;
     Ok(Fenced::Applied(()))
-}
-
-/// Lets an attempt wait again that never started; if somebody wants its Run to end, it has ended.
-fn give_back(tx: &Command<'_>, run_id: runtime_core::ids::RunId, reason: &str, actor: &Actor) -> Result<RunStatus, StoreError> {
-    let wanted = runs::run(tx.conn, run_id)?.is_some_and(|run| run.cancel_requested_at.is_some());
-    let command = if wanted { RunCommand::Finish(cancelled()) } else { RunCommand::Release { reason: reason.to_owned() } };
-    write::carry(tx, run_id, &command, actor)
 }
 
 pub(crate) fn expire(tx: &Command<'_>, page: usize) -> Result<Expired, StoreError> {
@@ -177,7 +163,7 @@ pub(crate) fn settle(tx: &Command<'_>, session: &Session, open: &OpenLease, evid
     let actor = Actor::named(ActorType::Reconciler, session.worker_id.as_str());
     let (command, state) = match evidence {
         Evidence::NeverStarted => {
-            let status = give_back(tx, open.run.id, "never started", &actor)?;
+            let status = write::carry(tx, open.run.id, &RunCommand::Release { reason: "never started".to_owned() }, &actor)?;
             close_lease(tx.conn, id, LeaseState::Released, "never started")?;
             return Ok(Fenced::Applied(status));
         }

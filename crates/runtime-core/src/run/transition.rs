@@ -43,7 +43,7 @@ pub enum Command {
         /// End of the lease.
         lease_expires_at: TimestampMs,
     },
-    /// The worker gives it back unstarted: `dispatching -> queued`, `starting -> claimed`.
+    /// The worker gives it back unstarted: `dispatching -> queued`, `starting -> claimed`; if the Run is to end, it has ended.
     Release {
         /// Why.
         reason: String,
@@ -200,13 +200,7 @@ pub fn decide(
             attempt.lease_expires_at = Some(*lease_expires_at);
             step.run_to(RunStatus::Dispatching, &json!({ "worker": worker_id.as_str() }))?;
         }
-        Command::Release { reason } => {
-            let attempt = step.attempt_to(AttemptStatus::Claimed)?;
-            attempt.worker_id = None;
-            attempt.lease_token = None;
-            attempt.lease_expires_at = None;
-            step.run_to(RunStatus::Queued, &json!({ "released": reason }))?;
-        }
+        Command::Release { reason } => step.release(reason)?,
         Command::Start(started) => {
             let attempt = step.attempt_to(AttemptStatus::Running)?;
             attempt.started_at = Some(at);
@@ -313,6 +307,20 @@ impl Step<'_> {
             event,
         });
         self.before = self.state.clone();
+    }
+
+    fn release(&mut self, reason: &str) -> Result<(), IllegalTransition> {
+        if self.state.run.cancel_requested_at.is_some() && self.state.attempt.status == AttemptStatus::Starting {
+            // Waiting again, it would wait for ever: nobody takes a Run that is to end.
+            let error_code = Some("cancelled".to_owned());
+            let outcome = AttemptOutcome { result: AttemptResult::Cancelled, exit_code: None, error_code, error_summary: None };
+            return self.finish(&outcome);
+        }
+        let attempt = self.attempt_to(AttemptStatus::Claimed)?;
+        attempt.worker_id = None;
+        attempt.lease_token = None;
+        attempt.lease_expires_at = None;
+        self.run_to(RunStatus::Queued, &json!({ "released": reason }))
     }
 
     fn finish(&mut self, outcome: &AttemptOutcome) -> Result<(), IllegalTransition> {

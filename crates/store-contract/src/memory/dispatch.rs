@@ -9,10 +9,7 @@ use runtime_core::{
     ports::dispatch::{
         DispatchClaim, DispatchPage, DispatchStore, Evidence, Expired, Fenced, Lease, LeaseFence, OpenLease, Renewal, Session, check_lease,
     },
-    run::{
-        Actor, ActorType, AttemptOutcome, AttemptResult, AttemptStatus, Command, EventType, Run, RunAttempt, RunState, RunStatus, Started,
-        decide,
-    },
+    run::{Actor, ActorType, AttemptOutcome, AttemptStatus, Command, EventType, Run, RunAttempt, RunState, RunStatus, Started, decide},
 };
 
 use super::{
@@ -24,10 +21,6 @@ use super::{
 /// Follows from the request, so that a replay answers with the same one and nobody keeps it.
 fn token(claim: &DispatchClaim, attempt: &RunAttempt, generation: u64) -> String {
     Digest::of(format!("{}:{}:{generation}", claim.request_id, attempt.id).as_bytes()).to_string()
-}
-
-fn cancelled() -> AttemptOutcome {
-    AttemptOutcome { result: AttemptResult::Cancelled, exit_code: None, error_code: Some("cancelled".to_owned()), error_summary: None }
 }
 
 impl Turn<'_> {
@@ -146,7 +139,7 @@ impl Turn<'_> {
         }
         let actor = Actor::named(ActorType::Worker, fence.session.worker_id.as_str());
         if state.run.cancel_requested_at.is_some() {
-            self.carry_from(&state, &Command::Finish(cancelled()), &actor)?;
+            self.carry_from(&state, &Command::Release { reason: "cancelled".to_owned() }, &actor)?;
             self.close_lease(fence.attempt_id, LeaseState::Taken);
             return Ok(Fenced::Stale);
         }
@@ -206,14 +199,6 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Lets an attempt wait again that never started; if somebody wants its Run to end, it has ended.
-    fn give_back(&mut self, run_id: RunId, reason: &str, actor: &Actor) -> Result<RunStatus, StoreError> {
-        let wanted = self.facts.runs.get(&run_id).is_some_and(|run| run.cancel_requested_at.is_some());
-        let release = Command::Release { reason: reason.to_owned() };
-        let command = if wanted { Command::Finish(cancelled()) } else { release };
-        self.carry(run_id, &command, actor)
-    }
-
     fn expire(&mut self, limit: u32) -> Result<Expired, StoreError> {
         let mut answer = Expired::default();
         if self.behind() {
@@ -258,7 +243,10 @@ impl Turn<'_> {
         let actor = Actor::named(ActorType::Reconciler, session.worker_id.as_str());
         let run_id = lease.run.id;
         let (status, state) = match evidence {
-            Evidence::NeverStarted => (self.give_back(run_id, "never started", &actor)?, LeaseState::Released),
+            Evidence::NeverStarted => {
+                let release = Command::Release { reason: "never started".to_owned() };
+                (self.carry(run_id, &release, &actor)?, LeaseState::Released)
+            }
             Evidence::Finished(outcome) => (self.carry(run_id, &Command::Finish(outcome.clone()), &actor)?, LeaseState::Taken),
             Evidence::Gone { summary } => {
                 let command = Command::Lose { error_code: "worker_restarted".to_owned(), summary: summary.clone() };
@@ -331,7 +319,7 @@ impl DispatchStore for MemoryStore {
                 return Ok(Fenced::Stale);
             }
             let actor = Actor::named(ActorType::Worker, fence.session.worker_id.as_str());
-            turn.give_back(fence.run_id, reason, &actor)?;
+            turn.carry(fence.run_id, &Command::Release { reason: reason.to_owned() }, &actor)?;
             turn.close_lease(fence.attempt_id, LeaseState::Released);
             Ok(Fenced::Applied(()))
         })

@@ -202,6 +202,21 @@ fn cancelling_twice_changes_nothing() {
     assert_eq!((end.run.status, end.attempt.status), (RunStatus::Cancelled, AttemptStatus::Failed));
 }
 
+/// Nobody takes a Run that is to end, so it must not go back to waiting.
+#[test]
+fn a_release_after_a_request_to_cancel_ends_the_run() {
+    let ids = Counter::default();
+    let actor = Actor::of(ActorType::Worker);
+    let at = TimestampMs::clamped(5_000);
+    let mut state = fresh(RetrySpec::default());
+    let cancel = Command::RequestCancel { reason: CancelReason::User, note: None };
+    for command in [&commands()[0], &cancel] {
+        state = after(&state, &decide(&state, command, &actor, at, &ids).unwrap());
+    }
+    let end = after(&state, &decide(&state, &Command::Release { reason: "drain".into() }, &actor, at, &ids).unwrap());
+    assert_eq!((end.run.status, end.attempt.status), (RunStatus::Cancelled, AttemptStatus::Cancelled));
+}
+
 #[test]
 fn summaries_are_cut_between_characters() {
     assert_eq!(cut(&"ä".repeat(600)).len(), 1_024);
