@@ -11,8 +11,8 @@ use runtime_core::{
         definitions::Operator,
     },
     run::{
-        Actor, ActorType, AdmissionIds, CancelReason, Command as RunCommand, ExecutionOrigin, ExecutorType, IllegalTransition, NewRun,
-        RunStatus, TriggerType, check_caller_key,
+        Actor, ActorType, AdmissionIds, CancelReason, Command as RunCommand, ExecutorType, IllegalTransition, NewRun, RunStatus,
+        TriggerType, check_caller_key,
     },
 };
 use rusqlite::{Connection, params};
@@ -92,31 +92,8 @@ fn start(tx: &Command<'_>, command: &StartCommand) -> Result<StartOutcome, Store
     Ok(StartOutcome { run_id, created: true })
 }
 
-/// A Run of a task revision that somebody asked for.
 fn new_run(tx: &Command<'_>, task: &Head<TaskSpec>, trigger_type: TriggerType, by: &Operator) -> NewRun {
-    let (execution_origin, actor) = match trigger_type {
-        TriggerType::Api => (ExecutionOrigin::Api, ActorType::ApiApp),
-        _ => (ExecutionOrigin::Manual, ActorType::User),
-    };
-    NewRun {
-        project_id: task.project_id.clone(),
-        task_id: task.spec.id.clone(),
-        task_revision: task.revision,
-        task_digest: task.digest.clone(),
-        task_name: task.spec.display_name().to_owned(),
-        priority: task.spec.priority,
-        retry: task.spec.retry,
-        occurrence: None,
-        trigger_type,
-        execution_origin,
-        execution_owner: tx.options.execution_owner.clone(),
-        executor_type: ExecutorType::LocalProcess,
-        idempotency_key: None,
-        triggered_by: Some(by.name.clone()),
-        request_id: None,
-        retry_of_run_id: None,
-        actor: Actor::named(actor, &by.name),
-    }
+    NewRun::asked_for(task, trigger_type, &by.name, &tx.options.execution_owner, ExecutorType::LocalProcess)
 }
 
 fn admit(tx: &Command<'_>, new: NewRun) -> Result<RunId, StoreError> {

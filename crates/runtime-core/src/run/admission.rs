@@ -3,13 +3,14 @@
 use serde_json::json;
 
 use super::{
-    event::{Actor, EventType, RunEvent},
+    event::{Actor, ActorType, EventType, RunEvent},
     record::{ExecutionOrigin, ExecutorType, Run, RunAttempt, TriggerType},
     retry::{RetryPolicy, RetrySpec},
     status::{AttemptStatus, RunStatus},
 };
 use crate::{
     Invalid, TimestampMs,
+    definition::{Head, TaskSpec},
     digest::Digest,
     ids::{AttemptId, EventId, IdSource, ProjectId, RunId, TaskId, TriggerId},
     limits::IDEMPOTENCY_KEY_BYTES_MAX,
@@ -114,6 +115,39 @@ pub fn check_caller_key(key: &str) -> Result<(), Invalid> {
 }
 
 impl NewRun {
+    /// A Run of a task revision that the operator `by` asked for, without a key.
+    pub fn asked_for(
+        task: &Head<TaskSpec>,
+        trigger_type: TriggerType,
+        by: &str,
+        execution_owner: &str,
+        executor_type: ExecutorType,
+    ) -> Self {
+        let (execution_origin, actor) = match trigger_type {
+            TriggerType::Api => (ExecutionOrigin::Api, ActorType::ApiApp),
+            TriggerType::Cron | TriggerType::Manual | TriggerType::Retry => (ExecutionOrigin::Manual, ActorType::User),
+        };
+        Self {
+            project_id: task.project_id.clone(),
+            task_id: task.spec.id.clone(),
+            task_revision: task.revision,
+            task_digest: task.digest.clone(),
+            task_name: task.spec.display_name().to_owned(),
+            priority: task.spec.priority,
+            retry: task.spec.retry,
+            occurrence: None,
+            trigger_type,
+            execution_origin,
+            execution_owner: execution_owner.to_owned(),
+            executor_type,
+            idempotency_key: None,
+            triggered_by: Some(by.to_owned()),
+            request_id: None,
+            retry_of_run_id: None,
+            actor: Actor::named(actor, by),
+        }
+    }
+
     /// The records of the admission at authority time `at`.
     pub fn admit(self, ids: &AdmissionIds, at: TimestampMs) -> Admission {
         let event = |index: usize, kind: RunStatus, attempt_id, payload| RunEvent {

@@ -10,40 +10,14 @@ use runtime_core::{
         control::{CancelOutcome, ControlStore, OperatorAct, StartCommand, StartOutcome},
         definitions::Operator,
     },
-    run::{
-        Actor, ActorType, AdmissionIds, CancelReason, Command, ExecutionOrigin, IllegalTransition, NewRun, RunStatus, TriggerType,
-        check_caller_key,
-    },
+    run::{Actor, ActorType, AdmissionIds, CancelReason, Command, IllegalTransition, NewRun, RunStatus, TriggerType, check_caller_key},
 };
 
 use super::{MemoryStore, Turn, check_page, page};
 
 impl Turn<'_> {
-    /// A Run of a task revision that somebody asked for.
     fn new_run(&self, task: &Head<TaskSpec>, trigger_type: TriggerType, by: &Operator) -> NewRun {
-        let (execution_origin, actor) = match trigger_type {
-            TriggerType::Api => (ExecutionOrigin::Api, ActorType::ApiApp),
-            _ => (ExecutionOrigin::Manual, ActorType::User),
-        };
-        NewRun {
-            project_id: task.project_id.clone(),
-            task_id: task.spec.id.clone(),
-            task_revision: task.revision,
-            task_digest: task.digest.clone(),
-            task_name: task.spec.display_name().to_owned(),
-            priority: task.spec.priority,
-            retry: task.spec.retry,
-            occurrence: None,
-            trigger_type,
-            execution_origin,
-            execution_owner: self.shared.execution_owner.clone(),
-            executor_type: self.shared.executor_type,
-            idempotency_key: None,
-            triggered_by: Some(by.name.clone()),
-            request_id: None,
-            retry_of_run_id: None,
-            actor: Actor::named(actor, &by.name),
-        }
+        NewRun::asked_for(task, trigger_type, &by.name, &self.shared.execution_owner, self.shared.executor_type)
     }
 
     fn admit_new(&mut self, new: NewRun) -> Result<RunId, StoreError> {
