@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
     fs::{self, File},
     io::{self, PipeReader, Seek, Write},
     os::fd::OwnedFd,
@@ -18,6 +17,21 @@ use rustix::{
 
 use super::{SHIM_ARG, env_file};
 use crate::protocol::Spec;
+
+/// Variables that speak of somebody else.
+const NOT_INHERITED: [&str; 9] = [
+    // An outer attempt's identity must not show through where this one has none (a Run without a trigger).
+    "QL3_RUN_ID",
+    "QL3_ATTEMPT_ID",
+    "QL3_ATTEMPT",
+    "QL3_TASK_ID",
+    "QL3_TRIGGER_ID",
+    "QL3_SCHEDULED_FOR",
+    // A service manager's words to the scheduler: a command that took them for its own would speak in its name.
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
 
 /// A command on its way: the shim has been started and becomes the command, or says why not.
 pub(super) struct Started {
@@ -54,9 +68,8 @@ pub(super) fn start(spec: &Spec, child_file: &Path) -> Result<Started, String> {
     let mut shim = Command::new("/proc/self/exe");
     shim.arg(SHIM_ARG).arg(getpid().as_raw_nonzero().to_string()).arg(child_file);
     shim.arg(spec.cwd.as_deref().unwrap_or_default()).arg(program).args(args);
-    // An outer attempt's identity must not show through where this one has none (a Run without a trigger).
-    for inherited in std::env::vars_os().map(|(name, _)| name).filter(|name| is_identity(name)) {
-        shim.env_remove(inherited);
+    for own in NOT_INHERITED {
+        shim.env_remove(own);
     }
     shim.envs(file_env).envs(&spec.env).envs(&spec.identity_env);
     shim.stdin(stdin).stdout(output_writer).stderr(failure_writer);
@@ -73,10 +86,6 @@ pub(super) fn start(spec: &Spec, child_file: &Path) -> Result<Started, String> {
             Err(cannot_start(error))
         }
     }
-}
-
-fn is_identity(name: &OsStr) -> bool {
-    ["QL3_RUN_ID", "QL3_ATTEMPT_ID", "QL3_ATTEMPT", "QL3_TASK_ID", "QL3_TRIGGER_ID", "QL3_SCHEDULED_FOR"].iter().any(|own| name == *own)
 }
 
 /// The whole input as a file in memory: nobody has to feed a pipe, and a command that does not read it disturbs nothing.
