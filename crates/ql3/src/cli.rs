@@ -1,5 +1,6 @@
 //! The command line.
 
+mod generate;
 mod import;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use runtime_core::{
 };
 
 use crate::{duration, moment::Since, reference::RunRef};
+pub use generate::{Completions, Man};
 pub use import::{Import, ImportTarget};
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -222,6 +224,10 @@ place of the database, without the old `-wal` and `-shm` beside it. Output of Ru
     /// Check the stored facts: one Run an occurrence, sequences, versions, digests
     #[command(after_help = "Example:\n  ql3 verify && echo fine\n\nExit code 0 only if nothing was found, 1 if something was.")]
     Verify,
+    /// Print what a shell needs to complete commands
+    Completions(Completions),
+    /// Print the manual page, or write one for each command
+    Man(Man),
     /// Tell the version, the zone data and the cron dialect
     #[command(after_help = "Example:\n  ql3 version --json")]
     Version,

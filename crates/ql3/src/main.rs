@@ -7,16 +7,18 @@ mod failure;
 mod import;
 mod jobs;
 mod live;
+mod log;
 mod moment;
 mod output;
 mod reference;
+mod service;
 mod shapes;
 mod store;
 mod table;
 
 use std::process::ExitCode;
 
-use clap::{Parser as _, error::ErrorKind};
+use clap::error::ErrorKind;
 
 use cli::Cli;
 use failure::{Exit, Failure};
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
     if let Some(code) = edge_control::run_if_guard() {
         return code;
     }
-    let Cli { global, command } = match Cli::try_parse() {
+    let Cli { global, command } = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -36,11 +38,17 @@ fn main() -> ExitCode {
         commands::getting_started(&out);
         return ExitCode::SUCCESS;
     };
+    let log = match log::start(global.json) {
+        Ok(log) => log,
+        Err(failure) => return fail(&failure, global.json),
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Failure::new(Exit::Unavailable, "runtime", format!("cannot start: {error}")), global.json),
     };
-    match runtime.block_on(commands::run(command, &global, &out)) {
+    let done = runtime.block_on(commands::run(command, &global, &out));
+    log.finish();
+    match done {
         Ok(code) => match out.error() {
             None => code,
             Some(error) => {

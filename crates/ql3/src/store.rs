@@ -1,6 +1,6 @@
 //! The database as commands see it: the ports, and where output is kept.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use edge_control::EdgeClient;
 use runtime_core::{
@@ -21,6 +21,7 @@ pub struct Db {
 impl Db {
     /// Opens the file; a missing one is an error and stays missing, so that a command that only looks leaves nothing behind.
     pub async fn open_existing(path: &Path) -> Result<Self, Failure> {
+        check_kind(path)?;
         match EdgeClient::open(path).await {
             Ok(client) => Ok(Self { client }),
             Err(StoreError::NotFound { .. }) => {
@@ -34,6 +35,7 @@ impl Db {
 
     /// Opens the file, and makes it if it is missing.
     pub async fn open_or_create(path: &Path) -> Result<Self, Failure> {
+        check_kind(path)?;
         Ok(Self { client: EdgeClient::open_or_create(path).await? })
     }
 
@@ -84,5 +86,18 @@ impl Db {
     /// Finishes what was asked for, and closes.
     pub async fn close(self) {
         self.client.close().await;
+    }
+}
+
+/// A database is a regular file, or will be one: what SQLite says of anything else helps nobody.
+pub fn check_kind(path: &Path) -> Result<(), Failure> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            let kind = if found.is_dir() { "a directory" } else { "not a regular file" };
+            let message = format!("{} is {kind}, so it cannot be the database", path.display());
+            Err(Failure::new(Exit::Invalid, "invalid_input", message)
+                .hint("--db PATH or QL3_DB names the file; it is made if it is missing"))
+        }
+        _ => Ok(()),
     }
 }

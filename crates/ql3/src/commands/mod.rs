@@ -5,6 +5,7 @@ mod apply;
 mod backup;
 mod check;
 mod clock;
+mod generate;
 mod import;
 mod keep;
 mod lists;
@@ -51,6 +52,8 @@ pub async fn run(command: Command, global: &Global, out: &Out) -> Result<ExitCod
         Command::Prune { older_than_ms, dry_run, reason } => prune::run(older_than_ms, dry_run, reason, global, out).await?,
         Command::Backup { file, force } => backup::run(&file, force, global, out).await?,
         Command::Verify => return verify::run(global, out).await,
+        Command::Completions(args) => generate::completions(args.shell, out),
+        Command::Man(args) => generate::man(args.dir.as_deref(), out)?,
         Command::Version => version(out),
         Command::Clock(Clock::Accept { reason }) => clock::accept(reason, global, out).await?,
     }

@@ -15,6 +15,8 @@ use crate::{
     jobs::{self, JobsFile},
     live::Live,
     output::Out,
+    service::Service,
+    store::check_kind,
 };
 
 pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failure> {
@@ -26,16 +28,21 @@ pub async fn run(args: Up, global: &Global, out: &Out) -> Result<ExitCode, Failu
         .map(|ms| Ok::<_, Failure>(Keep { ms, by: operator(Some(format!("up --keep {}", duration::show(ms))))? }))
         .transpose()?;
     let signals = Signals::listen()?;
+    check_kind(&global.db)?;
     let options = EdgeOptions { max_concurrent: args.max_concurrent, drain_ms: args.drain_ms, ..EdgeOptions::new(&global.db) };
     if options.log_dir.to_str().is_none() {
         let message = format!("the path of the database is not UTF-8: {}", options.db.display());
         return Err(Failure::new(Exit::Invalid, "invalid_input", message).hint("guards are told it as text: use another name"));
     }
     let live = Arc::new(Live::start(Out::new(out.json)));
-    let observer = Arc::clone(&live);
-    let observer: edge_control::Observer = Arc::new(move |event| observer.event(event));
+    let service = Arc::new(Service::from_env());
+    let (lines, manager) = (Arc::clone(&live), Arc::clone(&service));
+    let observer: edge_control::Observer = Arc::new(move |event| {
+        lines.event(event);
+        manager.event(event);
+    });
     let plan = Plan { for_ms: args.for_ms, file, keep };
-    let ended = up(plan, &options, signals, &live, observer).await;
+    let ended = up(plan, &options, signals, (&live, &service), observer).await;
     if ended.is_ok() {
         let counts = live.counts();
         live.say(format_args!("ended: {counts}"), || {
@@ -59,7 +66,7 @@ async fn up(
     Plan { for_ms, file, keep }: Plan,
     options: &EdgeOptions,
     mut signals: Signals,
-    live: &Live,
+    (live, service): (&Live, &Service),
     observer: edge_control::Observer,
 ) -> Result<(), Failure> {
     let edge = Edge::open(options, observer).await.map_err(|error| already_running(error, options))?;
@@ -105,6 +112,7 @@ async fn up(
     tokio::select! {
         ended = running => Ok(ended?),
         () = pruned => Ok(()),
+        () = service.keep_alive(&store) => Ok(()),
     }
 }
 

@@ -85,8 +85,26 @@ fn help_is_no_error_and_explains_every_command() {
     let place = Place::new();
     assert!(place.ok(&["--help"]).stdout.contains("Exit codes"));
     for command in [
-        "up", "apply", "check", "next", "status", "tasks", "triggers", "runs", "run", "why", "pause", "resume", "acts", "prune", "backup",
-        "verify", "version", "clock",
+        "up",
+        "apply",
+        "check",
+        "next",
+        "status",
+        "tasks",
+        "triggers",
+        "runs",
+        "run",
+        "why",
+        "pause",
+        "resume",
+        "acts",
+        "prune",
+        "backup",
+        "verify",
+        "version",
+        "clock",
+        "completions",
+        "man",
     ] {
         assert!(place.ok(&["help", command]).stdout.contains(command));
     }
@@ -122,6 +140,32 @@ fn the_database_can_be_named_by_the_environment() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("from-env.db"));
     let output = place.command(&["runs", "--db", "from-arg.db"]).env("QL3_DB", "from-env.db").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("from-arg.db"), "the command line wins");
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    let place = Place::with_jobs("[[task]]\nid = \"t\"\ncommand = [\"true\"]\n");
+    for args in [&["apply", "jobs.toml"][..], &["tasks"], &["version"]] {
+        let output = place.command(args).env("QL3_DB", "").env("QL3_PROJECT", "").output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(place.path("ql3.db").exists() && place.json(&["tasks", "--project", "default"])["tasks"][0]["id"] == "t");
+    let shown = place.command(&["status", "--db", ""]).output().unwrap();
+    assert_eq!(shown.status.code(), Some(2), "on the command line it is a mistake");
+}
+
+#[test]
+fn a_database_that_is_no_file_is_refused_with_what_it_is() {
+    let place = Place::with_jobs("project = \"shop\"\n");
+    for (db, kind) in [("/dev/null", "not a regular file"), (".", "a directory")] {
+        for args in [&["status"][..], &["up", "--for", "1s"], &["apply", "jobs.toml"]] {
+            let answer = place.run(&[args, &["--db", db, "--json"]].concat());
+            assert_eq!((answer.code, answer.error()["code"].as_str()), (3, Some("invalid_input")), "{args:?}: {}", answer.stderr);
+            let message = answer.error()["message"].as_str().unwrap().to_owned();
+            assert!(message.contains(db) && message.contains(kind), "{message}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 1, "nothing was made");
 }
 
 #[test]

@@ -24,7 +24,8 @@ fn what_the_page_shows_is_what_is_printed() {
             .current_dir(place.dir.path())
             .env("PATH", &path)
             .env_remove("QL3_DB")
-            .env_remove("QL3_PROJECT");
+            .env_remove("QL3_PROJECT")
+            .env_remove("QL3_LOG");
         let printed = Answer::of(shell.output().unwrap()).stdout;
         assert_eq!(printed, shown, "$ {command}");
     }

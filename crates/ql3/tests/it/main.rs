@@ -4,11 +4,14 @@
 
 mod cli;
 mod docs;
+mod generate;
 mod housekeeping;
 mod import;
 mod jobs_file;
+mod log;
 mod next;
 mod operating;
+mod service;
 mod up;
 mod why;
 
@@ -18,6 +21,9 @@ use std::{
 };
 
 use serde_json::Value;
+
+/// Variables of whoever runs the tests that would show through.
+const OUTER: [&str; 8] = ["QL3_DB", "QL3_PROJECT", "QL3_OPERATOR", "QL3_LOG", "NO_COLOR", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// A directory of its own to run the program in.
 struct Place {
@@ -54,7 +60,7 @@ impl Place {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ql3"));
         command.current_dir(self.dir.path()).args(args).env("USER", "tester");
-        for name in ["QL3_DB", "QL3_PROJECT", "QL3_OPERATOR", "NO_COLOR"] {
+        for name in OUTER {
             command.env_remove(name);
         }
         command
