@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use edge_control::{EngineEvent, SqliteStore};
-use runtime_core::{StoreError, clock::ClockState};
+use edge_control::EngineEvent;
+use runtime_core::{StoreError, clock::ClockState, ports::control::ControlStore};
 
 /// A manager that takes nothing for so long is not waited for any more: telling it must not hold up the schedule.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -55,15 +55,16 @@ impl Service {
 
     /// Tells at half of the watchdog's time that the process is alive, until it is dropped.
     ///
-    /// Each time is one turn of the engine's own thread and one answer of the thread that writes the database. An error is an answer too:
-    /// the engine tries again by itself, and another process would meet the same full disk.
-    pub async fn keep_alive(&self, store: &SqliteStore) {
+    /// Each time is one turn of the engine's own thread and one answer of the database to a reader. An error is an answer too: the engine
+    /// tries again by itself, and another process would meet the same full disk. Writes are not asked for: they queue while another program
+    /// holds the lock, and a restart would then cost the attempts that run and mend nothing.
+    pub async fn keep_alive(&self, store: &dyn ControlStore) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
         let mut ticks = tokio::time::interval((watchdog / 2).max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if !matches!(store.data_version().await, Err(StoreError::Closed)) {
+            if !matches!(store.clock_mark().await, Err(StoreError::Closed)) {
                 self.tell("WATCHDOG=1");
             }
         }
