@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use ql3_tests::{Moments, Place, kill, wait_until};
+use ql3_tests::{Moments, Place, children, kill, wait_until};
 use serde_json::Value;
 
 /// Each attempt takes a lock that ends with its last process. A second attempt of the same Run that finds it taken would say so.
@@ -32,17 +32,6 @@ shell = "echo $QL3_RUN_ID $QL3_ATTEMPT >> started; sleep 0.7"
 cron = "* * * * * *"
 overlap = "skip"
 "#;
-
-/// Processes whose parent is `parent`.
-fn children(parent: u32) -> Vec<u32> {
-    let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-    let parent_of = |stat: &str| stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
-    std::fs::read_dir("/proc")
-        .expect("/proc")
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| stat(*pid).as_deref().and_then(parent_of) == Some(parent))
-        .collect()
-}
 
 fn unfinished(place: &Place) -> usize {
     let open = ["created", "queued", "dispatching", "running", "retry_wait", "lost"];

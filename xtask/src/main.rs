@@ -3,12 +3,15 @@
 //! A step or audit reports everything it found and then fails; nothing is skipped without a line that says so.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks on its standard streams")]
 
+mod args;
 mod audit;
+mod bench;
 mod ci;
 mod markdown;
 mod repo;
 mod shell;
 mod source;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -19,6 +22,8 @@ pub const VERBS: &[(&str, &str)] = &[
     ("test", "everything the gate runs, in order"),
     ("ci", "one step of the gate: cargo xtask ci STEP"),
     ("audit", "all audits, or one: cargo xtask audit [NAME]; `audit migrations --freeze` records new migrations"),
+    ("bench", "what the edge costs: cargo xtask bench edge [--json]; minutes, and nothing gates on it"),
+    ("torture", "the kill test in its long form: cargo xtask torture edge --rounds N [--seed S]"),
     ("help", "this text"),
 ];
 
@@ -43,6 +48,8 @@ fn dispatch(args: &[&str]) -> Fallible<bool> {
         ["audit"] => audit::run_all(),
         ["audit", "migrations", "--freeze"] => audit::migrations::freeze(&repo::root()?),
         ["audit", name] => audit::run_one(name),
+        ["bench", "edge", args @ ..] => bench::run(args),
+        ["torture", "edge", args @ ..] => torture::run(args),
         ["help" | "--help" | "-h"] => {
             println!("{}", usage());
             Ok(true)
