@@ -6,7 +6,7 @@ use runtime_core::{
     definition::{Change, DefinitionKey, DefinitionKind, Head, Heads, Plan, PlannedChange, TaskSpec, TriggerSpec, plan},
     ids::{ProjectId, TaskId, TriggerId},
     ports::definitions::{DefinitionStore, Operator, PauseCommand, PauseOutcome, PublishCommand, Published},
-    schedule::{Edit, LedgerEntry, ScheduleRow, edit},
+    schedule::{Edit, EditKind, LedgerEntry, ScheduleRow, edit},
 };
 use rusqlite::{Connection, params};
 
@@ -130,8 +130,9 @@ fn carry_out(tx: &Command<'_>, project_id: &ProjectId, plan: &Plan) -> Result<Ve
     for change in &plan.schedules {
         let owing = change.owing.as_ref().and_then(|spec| spec.schedule().ok());
         let Some(row) = schedule(tx.conn, project_id, &change.trigger_id)? else {
-            let revision = plan.triggers.iter().find(|head| head.spec.id == change.trigger_id).map_or(1, |head| head.revision);
-            put_schedule(tx.conn, &first_row(tx, project_id, &change.trigger_id, revision), change.live)?;
+            if let EditKind::Republish { revision } | EditKind::Archive { revision } = change.kind {
+                put_schedule(tx.conn, &first_row(tx, project_id, &change.trigger_id, revision), change.live)?;
+            }
             continue;
         };
         let zone_data_version = &tx.options.zone_data_version;
