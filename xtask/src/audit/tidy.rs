@@ -126,6 +126,6 @@ mod tests {
         for path in MACHINE_PATHS {
             assert_eq!(found(&format!("run \"{path}x\"")), 1, "{path}");
         }
-        assert_eq!(found("docs/work/a and ~/work/b"), 0);
+        assert_eq!(found("docs/work/a and my/work/b"), 0);
     }
 }
