@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_the_same_logs() {
-        let folder = tempfile::tempdir().unwrap().keep().canonicalize().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
         std::fs::write(folder.join("a.db"), "").unwrap();
         std::os::unix::fs::symlink("a.db", folder.join("link.db")).unwrap();
         assert_eq!(EdgeOptions::new(folder.join("link.db")).log_dir, folder.join("a.db.logs"));

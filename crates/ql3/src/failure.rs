@@ -99,9 +99,10 @@ impl From<StoreError> for Failure {
             ErrorCode::InvalidInput => (Exit::Invalid, None),
             ErrorCode::NotFound => (Exit::NotFound, Some("`ql3 tasks`, `ql3 triggers` and `ql3 runs` list what there is")),
             ErrorCode::Busy => (Exit::Unavailable, Some("another program is writing; try again")),
-            ErrorCode::Unavailable => {
-                (Exit::Unavailable, Some("see whether the path exists and may be written, and whether the disk is full; then try again"))
-            }
+            ErrorCode::Unavailable => (
+                Exit::Unavailable,
+                Some("mend what the message names (a path, a permission, a full disk; a damaged file needs a backup), then try again"),
+            ),
             ErrorCode::CommitUnknown => (Exit::Unavailable, Some("look whether it happened before you repeat it")),
             ErrorCode::Closed => (Exit::Unavailable, Some("try again")),
             ErrorCode::AlreadyRunning => (Exit::AlreadyRunning, Some("stop it first, or use another database with --db")),
